@@ -347,12 +347,12 @@ static s64 theap_slot_check_undue(struct theap_timer *timer, s64 now)
  * Choose the next check of a one-shot slot that has just expired at @now.
  *
  * Programs restart most of their timers, and often with one timeout.  So the slot stays queued for
- * the context's last timeout, less 1/64.  theap_slot_schedule() records timeouts.  A restart with
- * that timeout finds @queued before its deadline, and needs no KICK.  If there is no restart, the
- * check dequeues the slot.
+ * 63/64 of @span of the context, a recent timeout that theap_slot_schedule() has recorded.  A restart
+ * with that timeout finds @queued before its deadline, and needs no KICK.  If there is no restart,
+ * the check dequeues the slot.
  *
- * If that time is below THEAP_EARLY_SPAN, or if the queue is not crowded, dequeue the slot at once:
- * the check would often cost an interrupt.
+ * The check would often cost an interrupt if it were soon, or if the queue had no early buckets.
+ * Then return 0, and the core dequeues the slot at once.
  *
  * Return: the time of the next check; 0: none.
  */

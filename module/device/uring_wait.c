@@ -228,7 +228,7 @@ int theap_uring_wait(struct io_uring_cmd *uring, u64 key, u32 min, unsigned int 
 	u32 count = theap_ring_count(&context->ring);
 	int ret = -EBUSY;
 
-	/* Only a one-shot request ends here: a task work posts all completions of a multishot one. */
+	/* Only a one-shot request ends here: for a multishot one, a task work posts completions. */
 	if (!(uring->flags & THEAP_COMPAT_URING_MULTISHOT) &&
 	    (count >= min || theap_clock_step_unreported(&context->clock_step)))
 		return count;

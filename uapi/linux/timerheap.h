@@ -89,14 +89,14 @@
  * struct timerheap_slot - one timer, in shared memory
  * @deadline:    0: idle; otherwise the absolute time at which the timer expires, 1 to
  *               TIMERHEAP_NEVER.  The program and the kernel exchange it atomically: a
- *               stop and a one-shot expiry with 0, a periodic expiry with the next one
+ *               stop and a one-shot expiry with 0, a periodic expiry with the next deadline
  * @period:      0: one-shot; otherwise the nanoseconds between expiries, clamped to the range from
  *               &timerheap_info.min_period to TIMERHEAP_NEVER.  The program, START, MODIFY write it
  * @slack:       how many nanoseconds after @deadline the timer may expire; 0: the
  *               slack given to SETUP.  The program and START write it
  * @user_data:   a value of the program, copied into events.  The program and START write it
- * @queued:      the kernel checks this slot by this absolute time, or with slack later; 0: no check
- *               is queued; TIMERHEAP_CHECKING: a check is on.  An idle slot may have a check, too
+ * @queued:      the kernel checks this slot by this absolute time plus the slack; 0: no check is
+ *               queued; TIMERHEAP_CHECKING: a check is running.  An idle slot may be queued, too
  * @expired_deadline: the last deadline that has expired
  * @fired:       absolute time at which the kernel found @expired_deadline due
  * @expirations: expirations that no reader has taken yet, and two flags.  Atomic: the kernel adds
@@ -118,10 +118,10 @@ struct timerheap_slot {
 	__aligned_u64 expirations;
 };
 
-/* The value of @queued during a check.  It is later than every deadline. */
+/* The value of &timerheap_slot.queued during a check.  It is later than every deadline. */
 #define TIMERHEAP_CHECKING	(~0ULL)
 
-/* The parts of @expirations: the number, and two flags */
+/* The parts of &timerheap_slot.expirations: the number, and two flags */
 #define TIMERHEAP_EXPIRATIONS	((1ULL << 62) - 1)
 #define TIMERHEAP_READING	(1ULL << 62)	/* a reader has begun to take the event */
 #define TIMERHEAP_DISCARDED	(1ULL << 63)	/* a stop or start has discarded expirations */
@@ -269,7 +269,7 @@ struct timerheap_event {
 /**
  * DOC: Reading and polling
  *
- * read() returns whole events.  If there is none, it blocks; with O_NONBLOCK, or preadv2() with
+ * read() returns whole events.  Without an event, read() blocks; with O_NONBLOCK, or preadv2() with
  * RWF_NOWAIT, it fails with EAGAIN.  A signal handler ends read() with EINTR, or restarts it with
  * SA_RESTART.  readv() treats its buffers as one.  preadv2() accepts only the offset -1.
  *
@@ -302,8 +302,8 @@ struct timerheap_event {
 #define TIMERHEAP_IF_PENDING	(1U << 1)	/* MODIFY: change only a pending timer */
 #define TIMERHEAP_NEXT		(1U << 2)	/* ADVANCE: advance to the next expiry */
 #define TIMERHEAP_CANCEL_ON_SET	(1U << 3)	/* SETUP: report steps of CLOCK_REALTIME */
-#define TIMERHEAP_ON_CPU	(1U << 4)	/* SETUP: all timers are queued on one CPU */
-#define TIMERHEAP_UNLIMITED	(1U << 5)	/* SETUP: no user_cpu_percent; periods from 1 us */
+#define TIMERHEAP_ON_CPU	(1U << 4)	/* SETUP: queue all timers on the CPU @cpu */
+#define TIMERHEAP_UNLIMITED	(1U << 5)	/* SETUP: no CPU time limit; periods from 1 us */
 
 /* SETUP: the clock ID of a manual clock, which only ADVANCE moves.  No other clock has this ID. */
 #define TIMERHEAP_CLOCK_MANUAL	63
@@ -330,7 +330,7 @@ struct timerheap_event {
  * @runs:       expiry runs
  * @throttled:  of @runs, those that ended because they had used up the CPU budget
  * @notified:   how often a CPU was notified that the first deadline of its heap is now earlier
- * @bucketed:   timers in buckets now: those with slack, and some that are due in 134 ms or more
+ * @bucketed:   timers in buckets now: most timers with slack, and some timers without
  * @user_cpu_percent: percent of each CPU for a user's timers, which are late beyond it; 0: no limit
  * @cpu_time:   the CPU time that was charged for timers, in nanoseconds
  * @deferred_notifications: notifications that were deferred by a limit of CPU time
@@ -401,8 +401,8 @@ struct timerheap_info {
  * would exceed max_user_memory (INFO).  EPERM: the flag or the CPU needs a capability.  ENOMEM.
  * EBADF: the descriptor is not open for writing: it can only be used for INFO and poll().
  *
- * QUERY returns the inputs and outputs of SETUP to a process that has received the descriptor.  Its
- * own input is @layout, and its @slots is the present number of slots.
+ * QUERY returns the inputs and outputs of SETUP to a process that has received the descriptor.  The
+ * only input of QUERY is @layout.  QUERY returns the present number of slots in @slots.
  */
 struct timerheap_setup {
 	__u32 clock;
@@ -732,13 +732,13 @@ struct timerheap_advance {
  * @flags:    0
  * @reserved: 0
  * @next:     out: the timers that were due before this time have expired, and their events are
- *            available or were taken.  TIMERHEAP_NEVER: no timer is pending
+ *            available or were taken.  TIMERHEAP_NEVER: no timer is due at any time
  *
- * The call waits for about 1 ms at most, and @next may be a time that has passed.  @next is too
- * early if it is the old deadline of a stopped or postponed timer, or a mere check.  @next is too
- * late if a periodic slot has an unread event, the program keeps changing a slot, or the clock is
- * stepped back.  @next is also too late for a timer that a thread starts, changes or kicks during
- * the call or later.  A timer with slack is due at its rounded deadline.
+ * The call waits for about 1 ms at most, and @next may have passed.  @next is too early if it is
+ * the old deadline of a stopped or postponed timer, or the time of a check that expires nothing. 
+ * @next is too late if a periodic slot has an unread event, the program keeps changing a slot, or
+ * the clock is stepped back.  @next is also too late for a timer that a thread starts, changes or
+ * kicks during the call or later.  A timer with slack is due at its rounded deadline.
  */
 struct timerheap_sync {
 	__u32 flags;
