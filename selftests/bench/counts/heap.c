@@ -85,7 +85,7 @@ static void pop(void)
 	theap_heap_remove(&heap, theap_heap_at(&heap, THEAP_ROOT)->node);
 }
 
-/* Extract all entries that are due at @until, as a run does. */
+/* Extract all entries that are due at @until, as an expiry run of the module does. */
 static void extract(s64 until)
 {
 	unsigned int budget = U32_MAX;

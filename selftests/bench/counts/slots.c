@@ -19,13 +19,13 @@ int timerheap_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr)
 	return nr;
 }
 
-/* The library calls this function only if no module serves the context. */
+/* Never called: the library calls this function only if the process serves the context. */
 bool __timerheap_expire(const struct timerheap *th)
 {
 	return th && false;
 }
 
-/* Nothing to do: no slot here is a periodic timer (ticker). */
+/* Nothing to do: no slot of count_slots() is a periodic timer (ticker). */
 void __timerheap_kick_ticker(struct timerheap *th, uint32_t slot)
 {
 	(void)th;
@@ -34,7 +34,8 @@ void __timerheap_kick_ticker(struct timerheap *th, uint32_t slot)
 
 /*
  * Make all slots queued at their deadline, with an event in the ring, and count the operations.
- * The stop discards the event of each slot.  So make the events again before they are taken.
+ * The counted stop discards the event of each slot.  So make all events again before the program
+ * takes them.
  */
 void count_slots(void)
 {

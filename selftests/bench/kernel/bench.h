@@ -100,17 +100,17 @@ int timer_set_alloc(struct timer_set *set, const struct contender *contender, u3
 void timer_set_free(struct timer_set *set);
 u64 random_below(u64 bound);
 
-/* work.c: start, stop and modify */
+/* work.c: measure start, stop and modify, with @n pending timers */
 int bench_work(const struct contender *contender, u32 n);
 
-/* expiry.c: expiry */
+/* expiry.c: measure the cost of an expiry, after bench_expiry_calibrate() has timed a loop */
 void bench_expiry_calibrate(void);
 int bench_expiry(const struct contender *contender, u32 n);
 
-/* crowd.c: stop and start on @n CPUs at once */
+/* crowd.c: measure stop and start on @n CPUs at once */
 int bench_crowd(const struct contender *contender, u32 n);
 
-/* scan.c: start, stop and the scans for stuck CPUs, with many possible CPUs */
+/* scan.c: measure start, stop and the scans for stuck CPUs, with many possible CPUs */
 int bench_scans(void);
 
 /* figures.c */

@@ -82,7 +82,7 @@ static void heap_end(void *timer)
 	theap_timer_unreserve(timer);
 }
 
-/* Has the run closed all holes that extracted timers have left in the heap of this CPU? */
+/* Return whether the run has closed all extraction holes in the heap of this CPU. */
 static bool heap_is_clean(void)
 {
 	struct theap_queue *queue = theap_queues_get(theap_kernel_account, THEAP_MONOTONIC,

@@ -17,7 +17,7 @@
 
 #define LOOP	1000	/* steps of one call of loop() */
 #define SINGLE	200U		/* expiries of a round, one at a time */
-#define APART	(200 * NSEC_PER_USEC)	/* time between two of these expiries */
+#define APART	(200 * NSEC_PER_USEC)	/* time between two of the SINGLE expiries */
 #define WITHIN	NSEC_PER_MSEC	/* the span of all deadlines of a mass expiry */
 #define HOUR	(3600 * NSEC_PER_SEC)
 
@@ -74,7 +74,7 @@ static u64 lost_time(const struct contender *contender, u64 began, u32 nr)
 	return took > spent ? took - spent : 0;
 }
 
-/* Let SINGLE timers expire one at a time, APART from each other.  Return: their cost in ns. */
+/* Let SINGLE timers expire one at a time, APART from each other.  Return: the cost, in ns. */
 static u64 single_round(struct timer_set *single)
 {
 	s64 base = ktime_get_ns() + 5 * NSEC_PER_MSEC;
@@ -155,7 +155,10 @@ static int mass_expiry(const struct contender *contender, u32 n)
 	return 0;
 }
 
-/* Return: 0 or -ENOMEM. */
+/*
+ * Measure the mass expiry of @n timers, and single expiries while @n other timers are pending.
+ * Return: 0 or -ENOMEM.
+ */
 int bench_expiry(const struct contender *contender, u32 n)
 {
 	int ret = 0;

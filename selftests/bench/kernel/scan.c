@@ -2,8 +2,9 @@
 /*
  * The cost of a start, a stop and the scans for stuck CPUs on a machine with many CPUs.
  *
- * The CPUs need not be online: a queue exists for each possible CPU.  The test has one CPU online,
- * which drives all queues.  First a single queue has a timer, then the queue of each CPU has one.
+ * The CPUs need not be online: a queue exists for each possible CPU.  The machine has one CPU
+ * online, which drives all queues.  First a single queue has a timer, then the queue of each CPU
+ * has one.
  *
  * The file includes steal.c and watchdog.c, since it uses static functions and variables of both.
  */
@@ -18,9 +19,9 @@
 
 #define EACH	100U	/* operations of a round */
 /*
- * The measured timer is due this much after its start.  The watchdog timers have a period of 2 s
- * here, and sleep for longer only if the next deadline is later than that.  So the watchdog stays
- * awake.
+ * The time from a start of the measured timer to its deadline, in ns.  bench_scans() sets the
+ * period of the watchdog timers to 2 s.  These timers sleep for longer only if the next deadline is
+ * more than 2 s away.  So they stay awake, and no measured start has to wake them.
  */
 #define FAR	(3 * NSEC_PER_SEC / 2)
 
@@ -60,8 +61,8 @@ static void start_on(struct theap_timer *timer, unsigned int cpu, s64 when)
 }
 
 /*
- * The measured operations.  Each function does one operation once, with softirqs off.  @timer is a
- * timer of this CPU.
+ * The measured operations.  Each function does one operation once.  The caller has softirqs off.
+ * @timer is a timer of this CPU.
  */
 static void measure_start(struct theap_timer *timer)
 {
@@ -90,7 +91,10 @@ static void measure_watchdog(struct theap_timer *timer)
 	theap_watchdog_timer_expired(&theap_watchdog_timers[0].timer);
 }
 
-/* Prepare an operation.  The preparation is not measured. */
+/*
+ * Prepare an operation, before its measurement begins.  Stop @timer if the operation is a start,
+ * and start @timer otherwise.
+ */
 static void prepare(void (*operation)(struct theap_timer *timer), struct theap_timer *timer)
 {
 	if (operation == measure_start)

@@ -36,7 +36,7 @@ static void array_free(struct array *array)
 	kvfree(array->pieces);
 }
 
-/* Return: 0; or -ENOMEM, and the caller has to call array_free() all the same. */
+/* Allocate @nr elements.  Return: 0; or -ENOMEM, and the caller must still call array_free(). */
 static int array_alloc(struct array *array, u32 nr, size_t size)
 {
 	u32 pieces = DIV_ROUND_UP(nr, PIECE);
@@ -61,7 +61,7 @@ static void timer_set_free_arrays(struct timer_set *set)
 	array_free(&set->deadlines);
 }
 
-/* Return: 0; or -ENOMEM, and the caller has nothing to free. */
+/* Make a set of @nr idle timers.  Return: 0; or -ENOMEM, and the caller has nothing to free. */
 int timer_set_alloc(struct timer_set *set, const struct contender *contender, u32 nr)
 {
 	u32 i;

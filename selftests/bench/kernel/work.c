@@ -3,10 +3,10 @@
  * Measure the operations of a timer: start, stop, restart, modify.
  *
  * Before each round @n timers are pending.  A round of "start" starts WORK more timers.  A round of
- * another operation does it on WORK of the pending timers, or on all if @n is less.  A round of
- * "restart" first stops its timers, which is not measured.  The deadlines of the pending timers are
- * random, between one and two hours from now.  A round uses the next timers of a shuffled order.
- * With a million timers, the next timer is usually not in a cache, as in a server.
+ * another operation applies that operation to WORK pending timers, or to all if @n is less.  A
+ * round of "restart" first stops its timers, which is not measured.  The deadlines of the pending
+ * timers are random, between one and two hours from now.  A round uses the next timers of a
+ * shuffled order.  With a million timers, the next timer is usually not in a cache, as in a server.
  */
 #include <linux/ktime.h>
 #include <linux/mm.h>
@@ -63,7 +63,7 @@ static s64 choose(enum kind kind, s64 base, s64 deadline, u32 i)
 /* A timer that the round uses; next_turns() finds it before the time is measured. */
 struct turn {
 	void *timer;
-	s64 deadline;	/* at its first start, in nanoseconds */
+	s64 deadline;	/* the deadline of its first start, in nanoseconds */
 	s64 when;	/* its new deadline in this round, in the contender's unit */
 };
 
@@ -171,7 +171,7 @@ static int work_timeouts(const char *bench, const struct contender *contender, u
 	return 0;
 }
 
-/* Return: 0 or -ENOMEM. */
+/* Measure all operations of this file, with @n pending timers.  Return: 0 or -ENOMEM. */
 int bench_work(const struct contender *contender, u32 n)
 {
 	struct timer_set pending, fresh;
