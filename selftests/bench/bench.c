@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Compute medians, print them as a table, and write them as JSON.  bench.h has the format. */
+/* Compute medians, print them as rows of a table, and write lines of JSON (format: bench.h). */
 #include <err.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,7 +75,7 @@ void bench_ratio(const char *bench, const char *impl, long n, double ours, doubl
 	put_json(bench, impl, n, (struct figure){ times, times, times }, "x");
 }
 
-/* Return the time that the CPU has halted, or that the kernel counts as idle, in seconds. */
+/* Return the CPU's idle time in seconds: from the module halted if loaded, else from /proc/stat. */
 static double idle_seconds(void)
 {
 	long long user, nice, system, idle, iowait, ns;

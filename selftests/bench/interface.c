@@ -58,7 +58,7 @@ static void choose_deadlines(void)
  * work.  It returns the CPU time of this process for that work, in seconds.
  */
 
-/* Stop each pending timer and start it again, 1 s later than before. */
+/* Stop each pending timer and start it again, with a deadline 1 s later than before. */
 static double stop_restart_slots(void)
 {
 	double begin = bench_cpu();
@@ -97,7 +97,7 @@ static double stop_restart_timerfd(void)
 	return bench_cpu() - begin;
 }
 
-/* Stop KICKED timers.  They stay queued, so each later start changes the deadline of its timer. */
+/* Stop KICKED timers.  A stopped timer stays queued, so its next start only moves its deadline. */
 static void stop_kicked(void)
 {
 	for (int i = 0; i < KICKED; i++)
@@ -120,7 +120,7 @@ static void take_events(int nr, int64_t pause)
 	}
 }
 
-/* Let KICKED timers expire.  Then they are not queued, so each later start enqueues its timer. */
+/* Let KICKED timers expire.  An expired timer is not queued, so its next start enqueues it. */
 static void expire_kicked(void)
 {
 	uint64_t deadline = timerheap_now(th) + TIMERHEAP_MSEC;
@@ -187,7 +187,7 @@ static double start_new_batch(void)
 }
 
 /*
- * Start the timers with 10 ms of slack, and with deadlines spread over 1 s, an hour from now.
+ * Start KICKED timers with 10 ms of slack, and with deadlines spread over 1 s, an hour from now.
  * About eight timers share a slack bucket.
  */
 static double start_slack(void)

@@ -9,8 +9,9 @@
  *
  * This module measures the time between two tracepoints instead.  "cpu_idle" is passed just before
  * the CPU halts.  The halt ends with "local_timer_entry", early in the timer interrupt.  After an
- * interrupt of another kind, it ends with "cpu_idle" for the end of idle.  So the entry of a timer
- * interrupt counts as halted, and so do all of other interrupts, of which benchmarks have few.
+ * interrupt of another kind, the halt ends with "cpu_idle" for the end of idle.  So the entry of a
+ * timer interrupt counts as halted.  An interrupt of another kind counts as halted from its begin
+ * to its end, but benchmarks have few of these.
  *
  * /sys/module/halted/parameters/ns has the sum, in nanoseconds.  bench_busy() reads it.
  */
@@ -20,8 +21,9 @@
 #include <linux/tracepoint.h>
 #include <trace/events/power.h>
 
-static u64 halted;	/* ns; both fields are written with interrupts off */
-static u64 since;	/* the time at which the CPU has halted; 0: it does not halt */
+/* In ns.  The probes write both variables with interrupts off. */
+static u64 halted;	/* the sum of all halts that have ended */
+static u64 since;	/* the time at which the present halt began; 0: the CPU does not halt */
 
 static void end_halt(void)
 {
