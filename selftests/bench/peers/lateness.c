@@ -9,33 +9,33 @@
  * name contains PEER.
  *
  * The reader is a process with ten flows, each with one timer.  When the timer expires, the flow
- * would send a packet.  Then it starts the timer again, for one to two milliseconds later.  The
- * lateness is the time from the deadline until the reader has the event, and has read the clock.
- * An event of timerheap also has the time @fired.  @fired divides the lateness:
+ * would send a packet.  Then the flow starts the timer again, for one to two milliseconds later.
+ * The lateness is the time from the deadline until the reader has the event, and has read the
+ * clock.  An event of timerheap also has the time @fired, which divides the lateness:
  *
  *	until fired	from the deadline until the run has found the timer due: the interrupt, the
- *			softirq, and whatever is handled before the timer
+ *			softirq, and all timers that the kernel handles before this one
  *	after fired	until the reader has the event: the rest of the run, the wake-up of the
  *			reader, the return from its system call
  *
- * Meanwhile a neighbor works on the same CPU.  It is another process, which has other timers, or
- * computes.  The reader has real-time priority, so it need not wait for the neighbor's program.  It
- * waits only for interrupts and for what the kernel does in them.  The situations are:
+ * Meanwhile a neighbor works on the same CPU: another process, which has other timers, or computes.
+ * The reader has real-time priority, so it need not wait for the neighbor's program.  The reader
+ * waits only for interrupts and for the kernel's work in interrupts.  The situations are:
  *
- *	pending		the other timers are pending, with deadlines an hour away
- *	postponed	they are idle timeouts of 10 s.  Every 5 s, each of them is postponed
- *	at once		all of them are due at the same instant, once a second
- *	within 0.1 ms	the same, but their deadlines are 1 ns apart
- *	one bucket	all of them are due at once, and have slack: they are in one bucket
+ *	pending		the other timers are pending, with deadlines an hour or more away
+ *	postponed	the other timers are idle timeouts of 10 s.  Each is postponed every 5 s
+ *	at once		all other timers are due at the same instant, once a second
+ *	within 0.1 ms	the same, but the deadlines of the other timers are 1 ns apart
+ *	one bucket	the same as "at once", but with slack: all other timers are in one bucket
  *	busy tasks	there are no other timers, but tasks that compute without end
  *	user, ...	the neighbor is another user: it uses slots of timerheap, whatever the
  *			reader uses, and has the default limit of CPU time
  *
- * If the others are due at instants, the flows aim at each instant.  Half of the flows are due at
- * most WINDOW before it ("before"), and half at most WINDOW after it ("after").
+ * If the other timers are due at instants, the flows aim at each instant.  Half of the flows are
+ * due at most WINDOW before the instant ("before"), and half at most WINDOW after it ("after").
  *
  * With PREEMPT_RT, a thread of the kernel handles timers of softirqs, such as those of timerheap
- * and timerfd.  Its real-time priority is 1.  With -r the program gives it one above the reader's.
+ * and timerfd.  The thread's real-time priority is 1, or with -r, one above the reader's.
  *
  * On a machine whose clock counts instructions (selftests/vm/run -c), a microsecond is 1000
  * instructions, and the figures do not depend on the host.
@@ -60,14 +60,14 @@
 #include "peers.h"
 
 #define FLOWS		10
-#define PRIORITY	80		/* of the reader */
-#define PERIOD		SEC		/* from instant to instant */
+#define PRIORITY	80		/* real-time priority of the reader */
+#define PERIOD		SEC		/* time between two mass expiries of the neighbor */
 #define WINDOW		(20 * USEC)
-#define IDLE		(10 * SEC)	/* an idle timeout */
-#define TURN		(10 * MSEC)	/* in each turn, the neighbor postpones some timeouts */
-#define TURNS		500		/* in this number of turns, it postpones all of them */
-#define USER		1000		/* the ID of the other user */
-#define AFTER_BOOT	10		/* seconds */
+#define IDLE		(10 * SEC)	/* duration of an idle timeout */
+#define TURN		(10 * MSEC)	/* every TURN, the neighbor postpones some timeouts */
+#define TURNS		500		/* turns in which each timeout is postponed once */
+#define USER		1000		/* user ID of a neighbor that is another user */
+#define AFTER_BOOT	10		/* seconds to wait before the first measurement */
 #define MOST_SAMPLES	20000
 #define EVENTS		64
 
@@ -84,7 +84,7 @@ void *peer_array(uint32_t n, uint32_t size)
 	return memory;
 }
 
-/* The neighbor's work.  It calls be_ready() when the measurement may begin. */
+/* The neighbor's work.  Each function calls be_ready() when the measurement may begin. */
 static void keep_pending(void);
 static void postpone_all(void);
 static void expire_all(void);
@@ -92,11 +92,11 @@ static void compute(void);
 
 static const struct situation {
 	const char *name;
-	uint32_t n;		/* the neighbor's timers, or tasks */
+	uint32_t n;		/* number of the neighbor's timers, or tasks */
 	void (*work)(void);
 	uint32_t samples;
-	bool at_instants;	/* the neighbor's timers are due at instants */
-	uint64_t apart;		/* from deadline to deadline, in nanoseconds */
+	bool at_instants;	/* the neighbor's timers are due at multiples of PERIOD */
+	uint64_t apart;		/* time from one timer's deadline to the next, in ns */
 	uint64_t slack;
 	bool user;		/* the neighbor is another user */
 } situations[] = {
@@ -120,7 +120,7 @@ static const struct situation {
 	  .at_instants = true, .user = true },
 };
 
-/* How the reader gets the expiries of its flows. */
+/* The ways in which the reader waits for expiries of timerheap. */
 static void wait_by_poll(void *set);
 static void wait_by_epoll(void *set);
 static void wait_by_read(void *set);
@@ -130,12 +130,12 @@ static const struct peer sleeper;
 
 static const struct contender {
 	const char *name;
-	const struct peer *peer;	/* of the flows */
-	const struct peer *others;	/* of the neighbor; NULL: the same */
+	const struct peer *peer;	/* the flows' timers */
+	const struct peer *others;	/* the neighbor's timers; NULL: the same as @peer */
 	void (*wait)(void *set);	/* NULL: the peer waits in its reap() */
 	bool ordinary;			/* the reader has no real-time priority */
-	bool idle;			/* measure it only beside an idle neighbor ... */
-	uint32_t most;			/* ... with at most this number of timers, if not 0 */
+	bool idle;			/* measured only in the situation "pending" */
+	uint32_t most;			/* the most other timers to measure with; 0: no limit */
 } contenders[] = {
 	{ .name = "timerheap, poll", .peer = &mapped_slots, .wait = wait_by_poll },
 	{ .name = "timerheap, epoll", .peer = &mapped_slots, .wait = wait_by_epoll, .idle = true },
@@ -155,7 +155,7 @@ static const struct situation *situation;
 static const struct contender *contender;
 static uint64_t seed;
 
-/* The lateness of some flows, in microseconds, and its two parts. */
+/* Samples of the lateness and of its two parts, in us; groups[1]: of flows due after an instant. */
 static struct group {
 	double late[MOST_SAMPLES], until_fired[MOST_SAMPLES], after_fired[MOST_SAMPLES];
 	uint32_t nr;
@@ -223,8 +223,8 @@ static const struct peer sleeper = {
 /* The ways to wait for slots of timerheap. */
 
 /*
- * A program with real-time priority sets up its timers without the limit of a user's CPU time.  All
- * such contexts share a queue on a CPU, as those of a user do.
+ * Open a context without the limit of a user's CPU time, as programs with real-time priority do.
+ * All such contexts share one queue on a CPU, as the contexts of a user do.
  */
 static void *open_unlimited(uint32_t n, bool exact)
 {
@@ -276,7 +276,7 @@ static void wait_by_spinning(void *set)
 
 /* The neighbor */
 
-static int ready;		/* a pipe to the reader */
+static int ready;		/* the write end of a pipe to the reader */
 static const struct peer *others;
 static void *other_set;
 
@@ -322,7 +322,7 @@ static void keep_pending(void)
 	pause();
 }
 
-/* Return the timers in random order. */
+/* Return the numbers of the neighbor's timers in random order. */
 static uint32_t *shuffled(void)
 {
 	uint32_t n = situation->n, *order = peer_array(n, sizeof(*order));
@@ -338,7 +338,7 @@ static uint32_t *shuffled(void)
 
 /*
  * Start the timeouts in the first TURNS turns, in random order, and then postpone them in the same
- * order.  After IDLE, the checks of the timeouts have begun.
+ * order.  The measurement may begin after IDLE, when timeouts begin to pass their first deadlines.
  */
 static void postpone_all(void)
 {
@@ -428,12 +428,13 @@ static pid_t start_neighbor(void)
 
 static void *flows;
 static uint64_t deadlines[FLOWS];
-static bool aimed[FLOWS];	/* the deadline is close to an instant */
+static bool aimed[FLOWS];	/* the flow's deadline is within WINDOW of a multiple of PERIOD */
 static uint32_t wanted, skipped;	/* samples to take, and those to skip before them */
 
 /*
  * Start the timer of a flow, for one to two milliseconds later.  If the neighbor's timers are due
- * at instants, aim at each of them from one to two milliseconds before it.
+ * at instants, start the timer for one to two milliseconds before the next instant.  When it then
+ * expires, aim at that instant.
  */
 static void send_next(uint32_t flow)
 {
@@ -486,7 +487,7 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Print percentiles of @nr samples.  Of few samples, the 999th of 1000 is not meaningful. */
+/* Print percentiles of @nr samples.  With fewer than 10 000, p99.9 would not be meaningful. */
 static void put(const char *part, double *samples, uint32_t nr)
 {
 	const struct {
@@ -535,7 +536,7 @@ static void read_events(void)
 	const struct peer *peer = contender->peer;
 	struct sched_param priority = { .sched_priority = PRIORITY };
 
-	/* As programs with real-time priority do: a page fault may clear 2 MB of memory. */
+	/* Lock the memory, as real-time programs do: a page fault may clear 2 MB. */
 	if (mlockall(MCL_CURRENT | MCL_FUTURE))
 		err(1, "mlockall");
 	flows = is_timerheap(peer) ? open_unlimited(FLOWS, true) : peer->open(FLOWS, true);
@@ -636,11 +637,11 @@ static void prepare(void)
 	for (int i = SIGRTMIN; i <= SIGRTMAX; i++)
 		sigaddset(&signals, i);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
-	/* After a boot, threads of the kernel work on, and not all of that can be preempted. */
+	/* Wait for the kernel's work after its boot, since not all of it can be preempted. */
 	sleep(AFTER_BOOT);
 }
 
-/* Has the task with the ID @pid the name @name? */
+/* Return whether the name of the task with the ID @pid begins with @name. */
 static bool is_named(pid_t pid, const char *name)
 {
 	char text[32];
