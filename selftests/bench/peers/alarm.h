@@ -17,7 +17,7 @@
 
 struct alarm {
 	int fd;
-	uint64_t set;		/* the time that @fd is set to; UINT64_MAX: not set */
+	uint64_t set;		/* the time that @fd is set to, in ns; UINT64_MAX: not set */
 };
 
 static inline void alarm_open(struct alarm *alarm)

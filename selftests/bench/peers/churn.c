@@ -123,7 +123,7 @@ static void count_lost(uint32_t timer, uint64_t times)
 
 /*
  * Wait until the timers of lost requests expire.  If threads share a set, the first thread
- * waits for the timers of all threads.
+ * waits for the timers of all threads, and the others return at once.
  */
 static void reap_lost_requests(struct worker *worker)
 {
@@ -156,7 +156,7 @@ static void do_round(struct worker *worker)
 	threads_barrier();
 }
 
-/* Do all rounds and print the figures, in the first thread.  Round 0 is not counted. */
+/* Do all rounds and print the figures, in the first thread.  Round 0 only warms the caches. */
 static void lead(const struct peer *peer, long n, const char *title)
 {
 	double ns[ROUNDS + 1], calls[ROUNDS + 1];
@@ -196,7 +196,7 @@ static void spread_out(struct worker *worker)
 	peer_turn(worker->peer, worker->set);
 }
 
-/* Do all kinds of work in one thread.  Its timers are all pending before and after the work. */
+/* Do all kinds of work in one thread.  All its timers are pending before and after the work. */
 static void run_kinds(struct worker *worker)
 {
 	for (uint32_t i = 0; i < RESERVE; i++)

@@ -2,7 +2,7 @@
 /*
  * DPDK's rte_timer: a skip list for each of DPDK's threads (lcores).
  *
- * A thread calls rte_timer_manage() in its main loop.  The more often it does so, the more
+ * A thread calls rte_timer_manage() in its main loop.  The more often it calls, the more
  * exact are its timers.  DPDK never sleeps: to wait for a timer, a thread polls and keeps
  * its CPU busy.  DPDK is intended for such use.  DPDK's own example calls rte_timer_manage()
  * only every 10 ms, but its loop does not sleep.  The benchmark's workload that polls every
@@ -32,7 +32,7 @@ struct set {
 	uint32_t n;
 	bool registered;	/* open_dpdk() has registered this thread */
 	uint64_t expired;	/* timers that have expired in this call of reap_dpdk() */
-	uint64_t *periods;	/* for each timer: its period until the first expiry, then 0 */
+	uint64_t *periods;	/* for each timer: period in ns until the first expiry, then 0 */
 	struct rte_timer *timers;
 };
 

@@ -15,9 +15,9 @@
 
 #include "workloads.h"
 
-#define PAUSE	(10 * MSEC)	/* between two polls */
+#define PAUSE	(10 * MSEC)	/* time between two polls */
 #define TICKING	SEC		/* duration of a round of tickers */
-#define ROUNDS	3		/* with at most FEW timers and one thread; otherwise 1 */
+#define ROUNDS	3		/* rounds, if one thread has at most FEW timers; otherwise 1 */
 #define FEW	10000
 
 /* A thread and its timers. */
@@ -25,13 +25,13 @@ struct part {
 	const struct peer *peer;
 	void *set;
 	uint32_t n;
-	uint64_t expired, calls;	/* of the last round */
+	uint64_t expired, calls;	/* expirations and system calls of the last round */
 };
 
 /* The threads that work at the same time; the first one measures. */
 static struct part parts[MOST_THREADS];
 
-/* The first thread writes, in ns: how long the start of all timers took; the first deadline. */
+/* In ns, set by the first thread: how long a start of all timers takes; the first deadline. */
 static uint64_t start_duration, base;
 
 static _Thread_local uint64_t expired;
@@ -89,8 +89,8 @@ static void stop_all(const struct part *part)
 }
 
 /*
- * Measure how long it takes to start all timers.  Their new deadlines are earlier than those
- * before the stop.  So a peer that keeps stopped timers queued has to queue them again.
+ * Measure how long it takes to start all timers.  The new deadlines are earlier than those before
+ * the stop.  So a peer that keeps stopped timers queued has to move each of these timers.
  */
 static void measure_start_time(const struct part *part)
 {
@@ -264,8 +264,8 @@ static void poll_until_over(const struct part *part)
 
 /*
  * Postpone all timers before they are due.  A peer that only stores the new deadline has to
- * check the timer at the old deadline.  That check is the deferred cost of postponing.  It
- * occurs once per timeout, however often the timer is postponed before the old deadline.
+ * check the timer at the old deadline.  That check is the deferred cost of postponing.  There is
+ * one check per timer, however often the timer is postponed before the old deadline.
  */
 static void postponed(struct part *part)
 {
@@ -348,7 +348,7 @@ void measure_expiry(const struct peer *peer, void *set, uint32_t n)
 		waiting(part);
 }
 
-/* Run one of several threads.  Before the first workload, all its timers are pending. */
+/* Run one of several threads: open a set, start all its timers, and measure expiries. */
 static void run_thread(int number)
 {
 	struct part *part = &parts[number];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * A 4-heap as a program would implement it: an array of deadlines and numbers of timers.
- * Each timer knows its position, so it can be removed from any position.
+ * Another array has the position of each timer, so any timer can be removed or moved.
  *
  * The root has position 0, and the children of position p have positions 4p + 1 to 4p + 4.  The
  * array begins at an offset that aligns each group of four children to a cache line.
@@ -23,7 +23,7 @@ struct entry {
 
 struct heap4 {
 	struct entry *entries;
-	uint32_t *positions;	/* for each timer, its entry's index or NOT_QUEUED */
+	uint32_t *positions;	/* for each timer, the position of its entry, or NOT_QUEUED */
 	uint32_t nr;
 	void *memory;
 };

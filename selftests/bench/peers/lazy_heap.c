@@ -2,7 +2,7 @@
 /*
  * A heap in the program that is sorted as late as possible.  A postponement of a queued timer
  * only stores the new deadline, and a stop only stores 0.  When the old deadline is due, the
- * program moves or removes the heap entry.  In timerheap the kernel does that.
+ * program moves or removes the heap entry.  In timerheap, the kernel moves or removes the entry.
  *
  * Each thread has a heap of its own ("lazy heap"), or all threads share one heap with a
  * lock ("lazy heap, one lock").
@@ -14,8 +14,8 @@
 #include "heap4.h"
 
 struct timer {
-	uint64_t deadline;	/* 0: not pending */
-	uint64_t queued;	/* the key of its heap entry; 0: it has no entry */
+	uint64_t deadline;	/* 0: the timer is not pending */
+	uint64_t queued;	/* the key of the timer's heap entry; 0: there is none */
 	uint64_t period;
 };
 

@@ -13,7 +13,7 @@
 
 struct set {
 	struct ev_loop *loop;
-	double ahead;		/* ev_time(), which reads CLOCK_REALTIME, minus CLOCK_MONOTONIC */
+	double ahead;		/* ev_time() (CLOCK_REALTIME) minus CLOCK_MONOTONIC, in seconds */
 	ev_timer *timers;
 };
 
@@ -62,7 +62,7 @@ static void postpone_libev(void *arg, uint32_t timer, uint64_t when)
 
 	set->timers[timer].repeat = span(set, when);
 	ev_timer_again(set->loop, &set->timers[timer]);
-	/* Let the timer expire once: at the expiry, libev reads @repeat again. */
+	/* Let the timer expire only once: at the expiry, libev reads @repeat again. */
 	set->timers[timer].repeat = 0;
 }
 

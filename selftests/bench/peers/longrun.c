@@ -8,17 +8,19 @@
  * name contains WORKLOAD, with TIMERS timers, and peers whose name matches PEER are measured.  PEER
  * is an extended regular expression.
  * With -q, only workloads and peers that are marked quick are measured, for "make check".  With -r,
- * only the timers of Go, Tokio and Java are measured.  These are in programs of their own, which
- * must be in PATH.
+ * only the timers of Go, Tokio and Java are measured, in programs of their own, which must be in
+ * PATH.
  *
  * The program runs on one CPU whose clock counts instructions (selftests/vm/run -c).  So a second
- * is 10^9 instructions.  The busy time of the CPU counts those of the program, of its system calls,
- * and of interrupts and softirqs.  So work that a peer leaves to a later interrupt counts, too.
+ * is 10^9 instructions.  The busy time of the CPU is the number of instructions of the program, of
+ * its system calls, and of interrupts and softirqs.  So work that a peer leaves to a later
+ * interrupt counts, too.
  *
  * Without -q, the module halted must be loaded (../halted).
  *
- * The program acts as a server with n connections or requests.  It works in turns of TURN.  A
- * periodic timer of the peer begins each turn; in a real server, packets do.  The workloads are:
+ * The program acts as a server with n connections or requests.  The server works in turns of 10 ms
+ * (TURN).  A periodic timer of the peer begins each turn; in a real server, packets do.  The
+ * workloads are:
  *
  *	idle		in each turn, random connections get packets.  A packet postpones the
  *			timeout of its connection.  If the timeout expires, the server starts it
@@ -30,7 +32,7 @@
  *
  * Before the measurement, the timeouts spread over their span.  The measurement lasts for at least
  * five spans.  Exceptions: one if a span is 30 s, and two if 10^5 or 10^6 timers have a span of
- * 10 s.  With -q it lasts longer, since /proc/stat has a resolution of 10 ms.
+ * 10 s.  With -q the measurement lasts longer, since /proc/stat has a resolution of 10 ms.
  *
  * The peer "none" does the same work without timers.  Its figures are subtracted from those of the
  * other peers.  For a program in another language, the figures of the same program without timers
@@ -54,7 +56,7 @@
 #include "peers.h"
 
 #define TURN		(10 * MSEC)
-#define TURNS		(SEC / TURN)	/* in a second */
+#define TURNS		(SEC / TURN)	/* turns per second */
 #define REQUEST_TURNS	100	/* a request ends after at most this many turns */
 #define MOST_BUSY	0.98	/* a peer that needs more of the CPU falls behind the workload */
 
@@ -71,14 +73,14 @@ void *peer_array(uint32_t n, uint32_t size)
 	return memory;
 }
 
-/* A kind of work. */
+/* The work of the server, with one number of timers. */
 struct workload {
 	const char *name;
-	uint32_t n;		/* timers */
-	uint64_t span;		/* of a timeout, or the period of a ticker */
+	uint32_t n;		/* number of timers, without the one that begins turns */
+	uint64_t span;		/* duration of a timeout, or period of a ticker, in ns */
 	uint32_t rate;		/* packets of all connections, or requests, per second */
-	uint32_t seconds;	/* of the measurement */
-	uint32_t quick;		/* seconds with -q; 0: not measured with -q */
+	uint32_t seconds;	/* duration of the measurement without -q */
+	uint32_t quick;		/* duration with -q, in seconds; 0: not measured with -q */
 	void (*turn)(uint64_t turns);
 	bool periodic;		/* the timers are tickers */
 	bool aligned;		/* all deadlines are multiples of the span */
@@ -215,8 +217,8 @@ static const struct peer none = {
 static const struct contender {
 	const char *name;
 	const struct peer *peer;
-	const char *program;	/* NULL: there is a peer */
-	uint64_t slack;		/* timerheap: of each timer, in nanoseconds */
+	const char *program;	/* the program in another language; NULL: @peer is measured */
+	uint64_t slack;		/* timerheap: slack of each timer, in nanoseconds */
 	bool common;		/* libevent: the timeouts share a queue (libevent.c) */
 	bool quick;
 } contenders[] = {
@@ -242,13 +244,13 @@ static const struct contender {
 
 /* The state of the server. */
 static const struct workload *work;
-static uint32_t seconds;	/* of the measurement */
+static uint32_t seconds;	/* duration of the measurement */
 static const struct contender *contender;
 static const struct peer *peer;
 static void *set;
-static uint64_t *deadlines;	/* of each timer */
+static uint64_t *deadlines;	/* the deadline of each timer, in ns */
 static uint64_t expired, latest, seed;	/* @latest: the greatest lateness, in ns */
-static bool clock_is_read;	/* since the last call of reap(), into peer_now */
+static bool clock_is_read;	/* peer_now was read since the last call of reap() */
 
 static void read_clock(void)
 {
@@ -297,8 +299,8 @@ static void receive_packets(uint64_t turns)
 
 /*
  * @ending has a list for each turn: the timers of requests that end in it, linked by @next_ending.
- * @unused has the timers without a request.  A request takes a random one of them, so timers are
- * not used again in the order in which they were stopped.
+ * @unused has the timers without a request.  A request takes a random timer of @unused, so timers
+ * are not used again in the order in which they were stopped.
  */
 static uint32_t ending[REQUEST_TURNS], *next_ending, *unused, nr_unused;
 static uint64_t turn_number;
@@ -451,7 +453,7 @@ static struct state measure_long_run(void)
 	return per_second(before, after);
 }
 
-/* Open the set of the peer, and measure it. */
+/* Open a set of timers of the peer, and measure the workload with these timers. */
 static struct state measure_peer(void)
 {
 	peer = contender->peer;
@@ -498,7 +500,7 @@ static struct state measure_program(const char *timers)
 	return per_second(before, after);
 }
 
-/* The figures of the peer "none", in memory that its process shares with those of the others. */
+/* The figures without timers, in memory that the child processes of all contenders share. */
 static struct state *base;
 
 static void put(const char *name, double value, const char *unit)
@@ -564,7 +566,7 @@ static bool measure_in_child(void)
 static bool wanted(const char *name, uint32_t timers, const regex_t *peers, bool quick,
 		   bool programs)
 {
-	/* In the workload "requests", at most half of the timers are pending. */
+	/* Allow 2 * @most: in the workload "requests", at most half of the timers are pending. */
 	if (programs != !!contender->program ||
 	    (!programs && work->n > 2ULL * contender->peer->most))
 		return false;

@@ -27,7 +27,7 @@ double machine_busy(void)
 	       (double)(idle + iowait) / sysconf(_SC_CLK_TCK);
 }
 
-/* Make the kernel add the per-CPU counts to its memory counters. */
+/* Make the kernel add the counts of each CPU to the counters of /proc/meminfo. */
 static void refresh_counters(void)
 {
 	FILE *file = fopen("/proc/sys/vm/stat_refresh", "w");

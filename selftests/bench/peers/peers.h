@@ -16,7 +16,7 @@
  *  - A server calls epoll_wait() for its sockets in any case, so no figure includes such a call.
  *    But if a peer needs a call to get its own events, its figures include that call.
  *  - System calls are counted in libc's functions, including the calls that libraries make.
- *    calls.c states which calls are not counted there.
+ *    calls.c states which system calls are not counted.
  */
 #ifndef PEERS_H
 #define PEERS_H
@@ -29,10 +29,10 @@
 #define SEC	UINT64_C(1000000000)
 #define HOUR	(3600 * SEC)
 
-/* Operations between two turns. */
+/* The most operations between two calls of turn(). */
 #define BURST	64
 
-/* The span of request and idle timeouts. */
+/* The duration of request and idle timeouts, in ns. */
 #define TIMEOUT	(60 * SEC)
 
 /**
@@ -88,7 +88,7 @@ extern _Thread_local uint64_t peer_now;
 /* The function that reap() calls for a timer that has expired @times times. */
 extern _Thread_local void (*peer_expired)(uint32_t timer, uint64_t times);
 
-/* The span for which libevent has a faster queue; read by open(). */
+/* The span, in ns, of timers for which libevent has a faster queue; open() reads it. */
 extern uint64_t peer_timeout;
 
 /* The number of counted system calls of this thread. */

@@ -59,7 +59,7 @@ void *measure_start(const struct peer *peer, uint32_t n)
 	struct sample sample;
 	void *set = NULL;
 
-	/* Give the kernel time to free the memory of the last set. */
+	/* Give the kernel time to free the memory of the set that was closed last. */
 	if (n >= MANY && wanted("start"))
 		usleep(500000);
 	before = machine_memory();

@@ -19,7 +19,7 @@
 #include "peers.h"
 
 #define MOST	10000
-#define ENTRIES	256			/* more than the requests of BURST operations */
+#define ENTRIES	256			/* queue entries: more than BURST operations need */
 #define CQ_MOST	65536			/* completions: the most that io_uring permits */
 #define NO_TIMEOUT	UINT64_MAX	/* user_data of requests other than timeouts */
 
@@ -30,17 +30,17 @@
 struct timeout {
 	uint64_t period;
 	uint64_t deadline;	/* if the set is lazy; 0: the timer is not pending */
-	uint64_t queued;	/* if the set is lazy: the time of the timeout in the kernel */
+	uint64_t queued;	/* if the set is lazy: the time of the kernel's timeout, in ns */
 	enum { IDLE, ONCE, REPEATING } state;
 };
 
 struct set {
 	struct io_uring ring;
 	struct timeout *timeouts;
-	struct __kernel_timespec times[ENTRIES];	/* the kernel reads them at submission */
-	unsigned int put;	/* requests since the last submission */
+	struct __kernel_timespec times[ENTRIES];	/* read by the kernel at submission */
+	unsigned int put;	/* number of requests since the last submission */
 	bool lazy;
-	uint64_t now;		/* if the set is lazy: read before completions are taken */
+	uint64_t now;		/* if the set is lazy: time at which completions were taken */
 };
 
 static void *open_uring(uint32_t n, bool exact)
@@ -48,8 +48,8 @@ static void *open_uring(uint32_t n, bool exact)
 	struct set *set = peer_array(1, sizeof(*set));
 	struct io_uring_params params = {
 		/*
-		 * One thread submits and waits.  The completions of 32 000 timers fit in the queue,
-		 * and the kernel keeps those that do not fit in a list.
+		 * One thread submits and waits.  The completions of 32 000 timers fit in the queue.
+		 * If the queue is full, the kernel keeps further completions in a list.
 		 */
 		.flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
 			 IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_CQSIZE,
@@ -210,7 +210,7 @@ static void take_events(struct set *set)
 	}
 }
 
-/* Does the kernel have more events?  It makes their completions only in the next system call. */
+/* Return whether the kernel has events that it completes only in the next system call. */
 static bool has_more(struct set *set)
 {
 	return __atomic_load_n(set->ring.sq.kflags, __ATOMIC_RELAXED) & IORING_SQ_TASKRUN;
@@ -271,7 +271,7 @@ static void *open_lazy(uint32_t n, bool exact)
 	return set;
 }
 
-/* Start a timer.  If the kernel has a timeout for it that is not later, wait for that one. */
+/* Start a timer.  Submit no timeout if the kernel has one for this timer that is not later. */
 static void start_lazy(void *arg, uint32_t timer, uint64_t when, uint64_t period)
 {
 	struct set *set = arg;
@@ -308,8 +308,8 @@ static void turn_lazy(void *arg)
 }
 
 /*
- * With @wait, take only the events that one system call has returned.  If timeouts expired faster
- * than the program starts them again, a loop over all events would never end.
+ * With @wait, take only the events that one system call has returned.  A loop over all events might
+ * never end, if timeouts that the program starts again expire during the loop.
  */
 static void reap_lazy(void *arg, bool wait)
 {

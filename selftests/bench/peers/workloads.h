@@ -3,7 +3,7 @@
  * The workloads: each measures the same work of all peers.
  *
  * After the workloads of start.c and churn.c, all timers of a set are pending, with deadlines
- * far in the future.  expiry.c measures a set last.  Its workloads leave no timer pending.
+ * far in the future.  expiry.c measures a set last, and leaves no timer pending.
  */
 #ifndef WORKLOADS_H
 #define WORKLOADS_H
@@ -11,7 +11,7 @@
 #include "../bench.h"
 #include "peers.h"
 
-/* Does the command line ask for this workload? */
+/* Return whether the command line names this workload, or names none. */
 bool wanted(const char *workload);
 
 /* Print a figure that was measured once. */

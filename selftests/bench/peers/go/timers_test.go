@@ -17,8 +17,9 @@ import (
 
 const others = 32768
 
-// Start the other timers.  One goroutine per processor starts its part, at the same time as the
-// other goroutines, since a timer belongs to the processor that starts it.
+// Start 32 768 timers for each processor, and return them.  One goroutine per processor starts its
+// part, at the same time as the other goroutines, since a timer belongs to the processor that
+// starts it.
 func pending(b *testing.B) []*time.Timer {
 	procs := runtime.GOMAXPROCS(0)
 	timers := make([]*time.Timer, procs*others)

@@ -23,7 +23,7 @@ import java.util.concurrent.ScheduledThreadPoolExecutor;
  */
 final class Longrun {
     private static final long TURN = 10_000_000;
-    private static final long TURNS = 1_000_000_000 / TURN; // in a second
+    private static final long TURNS = 1_000_000_000 / TURN; // turns per second
     private static final int REQUEST_TURNS = 100; // a request ends after at most this many turns
 
     private final String kind;
@@ -34,7 +34,7 @@ final class Longrun {
     private final ScheduledThreadPoolExecutor executor = new ScheduledThreadPoolExecutor(1);
     private final long start = System.nanoTime();
     private final Connection[] connections;
-    private final List<List<Future<?>>> ending = new ArrayList<>(); // the requests of each turn
+    private final List<List<Future<?>>> ending = new ArrayList<>(); // requests that end, by turn
     private final Runnable count = this::count;
     private long expired, latest, handled, turn, random = 88172645463325252L;
     private int started;
@@ -66,7 +66,7 @@ final class Longrun {
         return (int) ((random & 0xffffffffL) * n >>> 32);
     }
 
-    /** A connection, whose task is its timeout. */
+    /** A connection, which is also the task that runs when its timeout expires. */
     private final class Connection implements Runnable {
         private long deadline;
         private Future<?> timeout;
@@ -84,7 +84,7 @@ final class Longrun {
             start(at);
         }
 
-        /** Handle an expiry: start the timeout again, for the next connection. */
+        /** Handle an expiry: count it, and start the timeout again, for the next connection. */
         @Override
         public void run() {
             long at = now();
@@ -125,7 +125,7 @@ final class Longrun {
         expired++;
     }
 
-    /** Start the timers up to a number. */
+    /** Start the timers that are not started yet and whose number is below to. */
     private void startTimers(int to, long at) {
         for (; started < to; started++) {
             if (connections.length > 0) {
@@ -137,7 +137,7 @@ final class Longrun {
         }
     }
 
-    /** Do the work of a turn, and of turns that were missed. */
+    /** Do the work of this turn, and of the turns that were missed before it. */
     private void doTurn() {
         long at = now(), due = at / TURN, begin = 3 * span + 1_000_000_000;
         if (kind.equals("requests")) {
@@ -162,7 +162,7 @@ final class Longrun {
         }
     }
 
-    /** Do a turn, and end the program if it fails: the executor would only drop the task. */
+    /** Do a turn.  If it throws, end the program: the executor would only stop the turns. */
     private void tryTurn() {
         try {
             doTurn();

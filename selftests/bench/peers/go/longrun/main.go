@@ -10,7 +10,8 @@
 //
 // The program uses timers as Go's documentation does.  A time.Ticker begins each turn.  A timeout
 // is a time.AfterFunc: a packet resets the timer of its connection, and a request has a timer of
-// its own, which it stops.  A periodic timer is a time.Ticker with a goroutine.
+// its own, which is stopped when the request ends.  A periodic timer is a time.Ticker with a
+// goroutine.
 package main
 
 import (
@@ -54,7 +55,7 @@ func now() time.Duration {
 	return time.Since(start)
 }
 
-// A timeout is that of a connection.  Its deadline is in nanoseconds since start.
+// A timeout of a connection.  Its deadline is in nanoseconds since the variable start.
 type timeout struct {
 	deadline atomic.Int64
 	timer    *time.Timer
@@ -62,8 +63,8 @@ type timeout struct {
 
 var connections []timeout
 
-// Return the deadline of a timeout that is started at a time: in the work "mass", all deadlines
-// are multiples of the span.
+// Return the deadline of a timeout that is started at the time at: a span later; but in the work
+// "mass", the next multiple of the span.
 func deadlineAfter(at time.Duration) time.Duration {
 	if kind == "mass" {
 		return (at/span + 1) * span
@@ -89,8 +90,8 @@ func (t *timeout) restart(at time.Duration) {
 	}
 }
 
-// Handle an expiry: start the timeout again, for the next connection.  If a packet has postponed
-// the timeout meanwhile, the timer is pending again.
+// Handle an expiry: count it, and start the timeout again, for the next connection.  Exception: do
+// nothing if a packet has postponed the timeout meanwhile, since its timer is pending again.
 func (t *timeout) expire() {
 	at := now()
 	late := int64(at) - t.deadline.Load()
@@ -104,14 +105,14 @@ func (t *timeout) expire() {
 	t.restart(at)
 }
 
-// Handle the packets of some turns.
+// Receive the packets of this number of turns: each postpones the timeout of a random connection.
 func receivePackets(turns int, at time.Duration) {
 	for i := 0; i < turns*rate/int(time.Second/turn); i++ {
 		connections[rand.IntN(timers)].restart(at)
 	}
 }
 
-// ending has the timers of the requests that end in each turn.
+// ending has, for each of the next turns, the timers of the requests that end in that turn.
 var (
 	ending     [requestTurns][]*time.Timer
 	turnNumber int
@@ -121,7 +122,7 @@ func requestExpired() {
 	expired.Add(1)
 }
 
-// End and begin the requests of some turns.
+// In each of these turns, stop the timers of the requests that end, and start those of new ones.
 func handleRequests(turns int) {
 	for ; turns > 0; turns-- {
 		turnNumber++
@@ -150,7 +151,7 @@ func tick(ticker *time.Ticker) {
 	}
 }
 
-// Start the timers from a number to another one.
+// Start the timers with the numbers [from, to), at the time at.
 func startTimers(from, to int, at time.Duration) {
 	for i := from; i < to; i++ {
 		if kind != "tickers" {
@@ -162,7 +163,7 @@ func startTimers(from, to int, at time.Duration) {
 }
 
 func main() {
-	steps := int(span / turn) // the timers start in this many turns
+	steps := int(span / turn) // the start of all timers is spread over this number of turns
 	begin := 3*span + time.Second
 	if kind == "requests" {
 		steps = 0

@@ -20,7 +20,7 @@ use tokio::time::{interval, interval_at, Instant};
 use tokio_util::time::{delay_queue::Key, DelayQueue};
 
 const TURN: Duration = Duration::from_millis(10);
-const TURNS: u64 = 100; // in a second
+const TURNS: u64 = 100; // turns per second
 const REQUEST_TURNS: u64 = 100; // a request ends after at most this many turns
 
 /// The ticks of all periodic timers.
@@ -50,7 +50,8 @@ impl Arguments {
     }
 }
 
-/// A connection: the deadline of its timeout, and the entry of the timeout if it is pending.
+/// A connection: the deadline of its timeout, and the timeout's key in the queue; without timers,
+/// `None`.
 #[derive(Clone)]
 struct Connection {
     deadline: Instant,
@@ -60,10 +61,10 @@ struct Connection {
 struct Server {
     arguments: Arguments,
     begin: Instant,
-    /// The timeouts: the numbers of connections, or 0 for a request.
+    /// The timeouts, each with the number of its connection, or with 0 if it is of a request.
     queue: DelayQueue<usize>,
     connections: Vec<Connection>,
-    /// The requests that end in each turn.
+    /// For each turn, the timeouts of the requests that end in it.
     ending: Vec<Vec<Option<Key>>>,
     turn: u64,
     random: u64,
@@ -95,8 +96,8 @@ impl Server {
         ((self.random & u64::from(u32::MAX)) * n >> 32) as usize
     }
 
-    /// Return the deadline of a timeout that is started at a time.  In the work "mass", all
-    /// deadlines are multiples of the span.
+    /// Return the deadline of a timeout that is started at `at`: a span later; but in the work
+    /// "mass", the next multiple of the span.
     fn deadline_after(&self, at: Instant) -> Instant {
         let span = self.arguments.span;
         if self.arguments.kind != "mass" {
@@ -106,7 +107,7 @@ impl Server {
         self.begin + span * periods as u32
     }
 
-    /// Start the timers from a number to another one.
+    /// Start the timers with the numbers `from..to`, at the time `at`.
     fn start(&mut self, from: usize, to: usize, at: Instant) {
         for number in from..to {
             let deadline = self.deadline_after(at);
@@ -149,7 +150,7 @@ impl Server {
         }
     }
 
-    /// Handle an expiry: start the timeout again, for the next connection.
+    /// Handle an expiry: count it, and start the timeout again, for the next connection.
     fn expire(&mut self, number: usize) {
         let now = Instant::now();
         let deadline = self.deadline_after(now);
