@@ -3,9 +3,9 @@
  * Check a structure against an array of all deadlines.
  *
  * Random operations change the structure and the array.  After each advance of time, the
- * structure must have expired exactly the timers that are due in the array.  It must have expired
- * them in order of their deadlines, unless it is @unordered.  The result of its next() must not be
- * after the next deadline.
+ * structure must have expired exactly the timers that are due in the array.  Unless the structure
+ * is @unordered, these timers must be in order of their deadlines.  The structure's next() must not
+ * return a time after the next deadline.  All deadlines are rounded up to the structure's tick.
  */
 #include <stdio.h>
 
@@ -15,7 +15,7 @@
 #define TIMERS	300
 #define STEPS	20000
 
-static int64_t deadlines[TIMERS];	/* 0: not in the structure */
+static int64_t deadlines[TIMERS];	/* 0: the timer is not in the structure */
 static struct timer *due[TIMERS];
 static uint64_t state;
 

@@ -6,12 +6,12 @@
  * decrements that count.  So a tick visits all timers of its slot, on average 1/300 of all
  * timers.
  *
- * A modified timer stays in its slot.  It gets a new count of circles, and the number of slots
- * by which to shift it after the last circle.  Exception: if the new deadline is before the next
- * visit of its slot, the timer is moved at once.
+ * A modified timer stays in its slot.  The timer gets a new count of circles, and the number of
+ * slots by which to shift it after the last circle.  Exception: if the new deadline is before the
+ * next visit of the timer's slot, the timer is moved at once.
  *
  * The wheel has 300 slots, as in go-zero's cache.  That cache has a tick of one second.
- * Here the tick is TICK, as in all wheels of this benchmark.
+ * In this file the tick is TICK, as in all wheels of this benchmark.
  */
 #include "structures.h"
 

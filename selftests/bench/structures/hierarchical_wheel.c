@@ -8,8 +8,8 @@
  *
  * Ticks without timers cost nothing.  The buckets in use, at most 256, are in a small heap,
  * ordered by the time at which they begin.  expire() goes from one of these buckets to the
- * next.  If all timers of a bucket are stopped, the empty bucket stays in the heap until its
- * time.
+ * next.  If all timers of a bucket are stopped, the empty bucket stays in the heap until the time
+ * at which it begins.
  *
  * Kafka's wheels have 20 buckets.  With 32, shifts replace divisions.
  */

@@ -72,7 +72,10 @@ static uint32_t expire(int64_t now, struct timer **due)
 	return nr;
 }
 
-/* If the timer at the top was stopped or postponed, expire() may find no due timer at that time. */
+/*
+ * Return the key of the top entry.  If the timer of that entry was stopped or postponed, expire()
+ * may find no due timer at the returned time.
+ */
 static int64_t next(void)
 {
 	return heap_next(&heap);

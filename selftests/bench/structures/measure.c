@@ -169,7 +169,10 @@ static void operations(void)
 			  bench_median(rounds[kind], BENCH_ROUNDS), "ns");
 }
 
-/* Let a minute pass from @now.  Insert the expired timers again, which is not measured. */
+/*
+ * Let a minute pass from @now.  Store the time in @ns, and the number of calls of expire() in
+ * @wakes, per expired timer.  Insert these timers again, which is not measured.
+ */
 static void minute(int64_t now, double *ns, double *wakes)
 {
 	uint64_t begin = bench_ns(CLOCK_MONOTONIC);
@@ -245,8 +248,8 @@ void measure(const struct structure *structure, uint32_t number)
 	fill(0, HOUR);
 	operations();
 	/*
-	 * over_time() counts the wake-ups of one sleeper.  In a structure for threads each thread
-	 * would sleep until its own next deadline.
+	 * over_time() counts the wake-ups of one sleeper.  Leave out the structures for several
+	 * threads: each thread would sleep until its own next deadline.
 	 */
 	if (!s->threads) {
 		if (s->most_over_time && n > s->most_over_time)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The module's 4-heap, whose array is in segments.  The difference between its figures and those
- * of the 4-heap in one array (dary_heap.c) is the cost of the segments.
+ * The module's 4-heap, whose array is in segments.  The difference from the figures of the 4-heap
+ * in one array (dary_heap.c) is the cost of the segments.
  */
 #include <err.h>
 #include <stdlib.h>

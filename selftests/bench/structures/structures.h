@@ -45,7 +45,7 @@ struct timer {
 	/* The deadline.  Unused in the wheel with circles, and in all heaps but the lazy 4-heap. */
 	_Alignas(64) int64_t when;
 	union {
-		struct theap_node node;		/* heaps: its position */
+		struct theap_node node;		/* heaps: the position of its entry */
 		LIST_ENTRY(timer) link;		/* lists and wheels */
 		RB_ENTRY(timer) branch;		/* tree */
 	};
@@ -55,7 +55,7 @@ struct timer {
 			uint32_t circles;	/* circles to wait, */
 			uint32_t shift;		/* slots to shift it by after the last circle */
 		};
-		uint32_t heap;			/* designs with locks (locks.c): its heap */
+		uint32_t heap;			/* designs with locks (locks.c): its heap's index */
 		struct {
 			int64_t queued;		/* lazy 4-heap: the key of its entry */
 			enum { NOT_QUEUED, PENDING, STOPPED } status;
@@ -122,7 +122,7 @@ void *room(size_t nr, size_t size);
 /* check.c: does a structure behave as described above?  Prints the first fault. */
 bool check(const struct structure *s);
 
-/* measure.c, threads.c: measure the operations with @n timers. */
+/* measure.c, threads.c: measure the operations with @n timers, in one or in several threads. */
 void measure(const struct structure *s, uint32_t n);
 void measure_threads(const struct structure *s, uint32_t n);
 
