@@ -17,7 +17,7 @@
  *	timeouts, lazy	an IORING_OP_TIMEOUT for each connection.  A packet only stores the
  *			deadline; if a timeout expires before the deadline, it is submitted again
  *	wheel		a hashed wheel with buckets of TURN, and one IORING_OP_TIMEOUT for the next
- *			bucket that is not empty.  It is lazy in the same way as "timeouts, lazy"
+ *			bucket that is not empty.  The wheel is lazy like "timeouts, lazy"
  *
  * The kernel searches a list of all timeouts when it changes or removes one.  So a program that
  * changes the timeout at each packet cannot keep up, and is left out.  measure_updates() measures
@@ -48,16 +48,16 @@
 #define TURN		(10 * MSEC)
 #define MEASURED	(40 * SEC)
 #define UPDATES		1000	/* changed timeouts in measure_updates() */
-#define ENTRIES		4096	/* of the submission queue */
-#define MOST_ENTRIES	65536	/* of the completion queue: the most that io_uring permits */
-#define BUCKETS		2048	/* of the wheel: more than the longest timeout has turns */
+#define ENTRIES		4096	/* entries of the submission queue */
+#define MOST_ENTRIES	65536	/* entries of the completion queue: io_uring permits no more */
+#define BUCKETS		2048	/* buckets of the wheel: more than the longest timeout has turns */
 #define KICK_MAX	1024U	/* the most slots of a KICK request */
 #define NONE		UINT32_MAX
 
 /* user_data of requests that are not of a connection. */
 #define TURN_DATA	UINT64_MAX
 #define WAIT_DATA	(UINT64_MAX - 1)
-#define KICK_DATA	(UINT64_MAX - 2)	/* minus the number of slots */
+#define KICK_DATA	(UINT64_MAX - 2)	/* a KICK subtracts its number of slots */
 
 struct program {
 	const char *name;
@@ -72,8 +72,8 @@ struct program {
 static struct io_uring ring;
 static uint32_t n;
 static uint64_t timeout, now, expired, late, seed;
-static uint64_t *deadlines;		/* of the connections, for the lazy programs */
-static struct __kernel_timespec *times;	/* the kernel reads them at submission */
+static uint64_t *deadlines;		/* deadline of each connection, in ns (lazy programs) */
+static struct __kernel_timespec *times;	/* times of timeouts, read by the kernel at submission */
 static const struct program *program;
 
 static uint32_t random_connection(void)
@@ -180,7 +180,7 @@ static void slots_start(uint32_t connection)
 		kicks[nr_kicks++] = connection;
 }
 
-/* A pending timer needs no KICK.  If it has just expired, slots_complete() starts it again. */
+/* Postpone a timeout, without a KICK.  If it has just expired, slots_complete() starts it again. */
 static void slots_postpone(uint32_t connection)
 {
 	if (timerheap_postpone(th, connection, now + timeout) < 0)
@@ -443,7 +443,7 @@ static void measure_all(const char *bench)
 	}
 }
 
-/* Count the instructions to change the deadline of a random timeout: of io_uring, of timerheap. */
+/* Count the instructions that change the deadline of a timeout of io_uring, then of timerheap. */
 static void measure_updates(void)
 {
 	struct __kernel_timespec time;
