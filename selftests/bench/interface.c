@@ -55,7 +55,7 @@ static void choose_deadlines(void)
 
 /*
  * Each function from here to take_each_timerfd() that returns a double does one round of its
- * work.  It returns the CPU time of this process for that work, in seconds.
+ * work.  Each returns the CPU time of this process for that work, in seconds.
  */
 
 /* Stop each pending timer and start it again, with a deadline 1 s later than before. */

@@ -41,7 +41,7 @@ static uint32_t reserved(const struct worker *worker, uint32_t i)
 
 /*
  * Handle answers to requests: stop the timer of a request and start it for the next one.
- * In a server a lost request times out after TIMEOUT.  Here its timeout is a millisecond, so
+ * In a server a lost request times out after TIMEOUT.  In this file the timeout is 1 ms, so
  * that the timer expires within the round.
  */
 static void request(struct worker *worker)
