@@ -735,7 +735,7 @@ struct timerheap_advance {
  *            available or were taken.  TIMERHEAP_NEVER: no timer is due at any time
  *
  * The call waits for about 1 ms at most, and @next may have passed.  @next is too early if it is
- * the old deadline of a stopped or postponed timer, or the time of a check that expires nothing. 
+ * the old deadline of a stopped or postponed timer, or the time of a check that expires nothing.
  * @next is too late if a periodic slot has an unread event, the program keeps changing a slot, or
  * the clock is stepped back.  @next is also too late for a timer that a thread starts, changes or
  * kicks during the call or later.  A timer with slack is due at its rounded deadline.
