@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1
 /*
- * A cache whose entries expire when they are not used.
+ * A cache whose entries expire if they are not used for a second (LIFE).
  *
  * Each entry has a timer:
  *
- *	set()		starts it, or postpones it if the key exists
- *	get()		postpones it
- *	unset()		stops it and frees its slot
+ *	set()		starts the timer of a new entry, or postpones that of an existing one
+ *	get()		postpones the timer
+ *	unset()		stops the timer and frees its slot
  *	expire()	removes the entry when the program takes the event of the timer
  *
  * Most operations of a cache are hits.  A hit postpones a timer, usually without a system
@@ -28,7 +28,7 @@ struct entry {
 	struct entry *next;
 	uint32_t slot;
 	int value;
-	uint64_t touched;		/* time of the last use, only for the check in expire() */
+	uint64_t touched;		/* time of the last use, to detect an expiry before LIFE */
 	char key[16];
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1
 /*
- * An epoll server that closes connections after a time without packets.
+ * An epoll server that closes connections after 3 s without packets (IDLE).
  *
  * Each connection has a timer.  Each packet postpones the timer of its connection, usually
  * without a system call, however many packets arrive.  One epoll instance watches the sockets
@@ -30,7 +30,7 @@
 struct connection {
 	int fd;
 	uint32_t slot;
-	uint64_t last;			/* time of the last packet, or of the accept */
+	uint64_t last;			/* time of the last packet; before the first, of accept() */
 };
 
 static struct timerheap *th;
@@ -40,8 +40,8 @@ static unsigned int packets, kicks, timed_out, closed_by_client, early;
 /*
  * Start or postpone the timer of a connection.
  *
- * timerheap_start() does the same in one call.  The two steps here show when a system
- * call is necessary, and count these calls.
+ * timerheap_start() arms a timer and kicks its slot in one function.  Here these are two steps,
+ * to show when a system call is necessary, and to count these calls.
  */
 static void postpone(struct connection *connection)
 {
@@ -117,7 +117,7 @@ static void clients(struct sockaddr_in *address)
 	struct timespec pause = { .tv_nsec = PAUSE };
 	int fds[CLIENTS];
 
-	/* In this child, libtimerheap has closed the descriptor of @th.  Free the memory, too. */
+	/* In a child of fork(), libtimerheap has closed the descriptor of @th.  Free @th, too. */
 	timerheap_close(th);
 	for (int i = 0; i < CLIENTS; i++) {
 		fds[i] = socket(AF_INET, SOCK_STREAM, 0);
@@ -169,7 +169,10 @@ int main(void)
 	while (accepted < CLIENTS || open_connections) {
 		int n = epoll_wait(epoll, events, 32, -1);
 
-		/* Read packets first: a packet that arrived in time postpones the timeout. */
+		/*
+		 * Read packets before serve_timeouts(): a packet that arrived in time starts its
+		 * timer again, which discards the event of a timeout.
+		 */
 		for (int i = 0; i < n; i++) {
 			if (events[i].data.ptr == &listener) {
 				accept_connection(listener);

@@ -27,8 +27,8 @@
 struct timer {
 	struct timer *next;		/* the next in the list of all timers of the loop */
 	uint32_t slot;
-	bool active;			/* started, and its function was not called yet */
-	uint64_t deadline;		/* of the last start; for a child of fork() */
+	bool active;			/* started, not stopped, and the function not called yet */
+	uint64_t deadline;		/* of the last start; a child of fork() arms it again */
 	void (*function)(struct timer *timer);
 };
 
@@ -69,7 +69,7 @@ static void timer_init(struct timer *timer, void (*function)(struct timer *timer
 	get_slot(timer);
 }
 
-/* Kick the collected slots with one call.  Timers that are due expire within that call. */
+/* Kick the slots that arm() has collected.  Timers that are due expire within that call. */
 static void flush(void)
 {
 	if (!loop.kicks.nr)
@@ -105,9 +105,9 @@ static void timer_stop(struct timer *timer)
 }
 
 /*
- * Handle an event.  Another thread may have stopped or started the timer since this thread took the
- * event.  In this program, one thread starts and stops timers and takes events.  So the checks are
- * only an example.
+ * Call the function of an expired timer, unless a thread has stopped or started the timer since the
+ * event was taken.  In this program, one thread starts and stops timers and takes events.  So the
+ * check is only an example for programs in which other threads do so.
  */
 static void expire(const struct timerheap_event *event, void *arg)
 {
@@ -190,7 +190,10 @@ static void worker_is_silent(struct timer *timer)
 	early += timerheap_now(loop.th) < __atomic_load_n(&postponed_to, __ATOMIC_SEQ_CST);
 }
 
-/* The second thread: postpone the watchdog timer.  That needs no lock, and no pipe to the loop. */
+/*
+ * The second thread: postpone the timer @watchdog 20 times, without a lock, and without a pipe to
+ * the loop.  After that, the timer expires, and the loop calls worker_is_silent().
+ */
 static void *work(void *arg)
 {
 	struct timespec pause = { .tv_nsec = 10 * TIMERHEAP_MSEC };
@@ -198,7 +201,7 @@ static void *work(void *arg)
 	for (int i = 0; i < 20; i++) {
 		uint64_t deadline = timerheap_now(loop.th) + 100 * TIMERHEAP_MSEC;
 
-		/* 0: too late, the timer has expired. */
+		/* A result of 0: the timer has expired before this call. */
 		if (timerheap_postpone(loop.th, watchdog.slot, deadline) != 1)
 			break;
 		__atomic_store_n(&postponed_to, deadline, __ATOMIC_SEQ_CST);
@@ -240,7 +243,7 @@ int main(void)
 	if (answered + timed_out != REQUESTS || timed_out < REQUESTS / 10 || barks != 1)
 		errx(1, "a timeout is missing");
 
-	/* Both processes get all of these timeouts. */
+	/* The parent gets all of these timeouts, and so does the child, which starts them again. */
 	timed_out = 0;
 	for (int i = 0; i < REQUESTS; i++)
 		timer_start(&requests[i], 100 * TIMERHEAP_MSEC);

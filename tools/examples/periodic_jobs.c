@@ -56,7 +56,7 @@ static void notify(const char *message, int fd)
 		errx(1, "NOTIFY_SOCKET is too long");
 	memcpy(address.sun_path, path, strlen(path));
 	header.msg_namelen = offsetof(struct sockaddr_un, sun_path) + strlen(path);
-	/* An abstract address has a null byte in place of the "@". */
+	/* In NOTIFY_SOCKET, an abstract address begins with "@" instead of a null byte. */
 	if (*path == '@')
 		address.sun_path[0] = 0;
 	if (fd >= 0) {
@@ -103,7 +103,7 @@ static struct timerheap *adopt(void)
 		return NULL;
 	th = timerheap_open_fd(fd);
 	if (!th) {
-		/* One possible reason: the former service had another version of the library. */
+		/* For example, the former service had another version of the library. */
 		warn("the jobs begin again");
 		notify("FDSTOREREMOVE=1\nFDNAME=" NAME, -1);
 		close(fd);
@@ -137,7 +137,7 @@ static struct timerheap *begin(void)
 	}
 	/*
 	 * If the service is killed before this message, its timers end with the service, and the
-	 * next service begins again.  FDPOLL=0: systemd need not watch the descriptor for errors.
+	 * next service starts new ones.  FDPOLL=0: systemd need not poll the descriptor for errors.
 	 */
 	notify("FDSTORE=1\nFDPOLL=0\nFDNAME=" NAME, timerheap_fd(th));
 	return th;

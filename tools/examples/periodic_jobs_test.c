@@ -7,8 +7,9 @@
  * the descriptor to the next service.  The test kills the service KILLS times.
  *
  * At the end the test opens the context itself, and takes the last events.  The deadline of a job
- * shows how many periods have passed.  The sum of the job's counts must be that number, less at
- * most one event for each kill: the service may have taken that event, but not printed it.
+ * shows how many periods have passed.  The sum of the job's counts must be that number, less the
+ * count of at most one event for each kill: a killed service may have taken an event, but not
+ * printed it.
  */
 #include <err.h>
 #include <signal.h>
@@ -26,7 +27,7 @@
 #define LINES	12		/* events that the test reads from each service before the kill */
 #define JOBS	3
 
-/* The jobs of the service */
+/* The names and the periods, in ns, of the jobs in periodic_jobs.c */
 static const char *const names[JOBS] = { "poll", "flush", "report" };
 static const uint64_t period[JOBS] = {
 	50 * TIMERHEAP_MSEC, 200 * TIMERHEAP_MSEC, 700 * TIMERHEAP_MSEC,
@@ -34,12 +35,12 @@ static const uint64_t period[JOBS] = {
 
 /*
  * @counted: the sum of the counts in a job's events.  @most: the largest of these counts.  @begun:
- * the time at which the first service began the jobs.
+ * the time at which the first service began the jobs, in ns on CLOCK_MONOTONIC.
  */
 static unsigned long long counted[JOBS], most[JOBS], begun;
-static char address[32];	/* the address of the socket, for NOTIFY_SOCKET */
-static int messages;		/* the socket */
-static int kept = -1;		/* the descriptor in the store */
+static char address[32];	/* the address of the socket @messages, for NOTIFY_SOCKET */
+static int messages;		/* the socket that receives the messages of the service */
+static int kept = -1;		/* the descriptor that the service sent to be kept; -1: none yet */
 
 static void open_socket(void)
 {
@@ -54,7 +55,7 @@ static void open_socket(void)
 	snprintf(address, sizeof(address), "@%.5s", name.sun_path + 1);
 }
 
-/* Receive messages of the service until it is ready.  Store the descriptor that it sends. */
+/* Receive messages of the service until it is ready.  Keep a descriptor that it sends in @kept. */
 static void receive_ready(void)
 {
 	for (;;) {
@@ -80,7 +81,10 @@ static void receive_ready(void)
 	}
 }
 
-/* Start the service.  Return: its process; @output: what it prints. */
+/*
+ * Start the service in @folder, and pass @kept to it if there is one.
+ * Return: the process ID; *@output: a pipe from which the test reads what the service prints.
+ */
 static pid_t start(const char *folder, FILE **output)
 {
 	char path[4096], pid_text[20];
@@ -137,7 +141,10 @@ static void read_lines(FILE *output, unsigned int lines)
 	}
 }
 
-/* Run the service until it has printed some lines, and kill it. */
+/*
+ * Start the service, kill it after LINES events, and count all events that it has printed.
+ * @successor: it must continue the jobs of a former service.
+ */
 static void run(const char *folder, bool successor)
 {
 	char line[100] = "";
@@ -174,7 +181,7 @@ static bool balanced(struct timerheap *th)
 		unsigned long long periods = passed / period[job] - 1;
 
 		printf("%s: counted %llu of %llu periods\n", names[job], counted[job], periods);
-		/* Each service may have been killed with an event that it had not printed. */
+		/* At each kill, the service may have taken one event that it had not printed. */
 		same &= passed % period[job] == 0 && counted[job] <= periods &&
 			periods - counted[job] <= KILLS * most[job];
 	}

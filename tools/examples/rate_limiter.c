@@ -22,7 +22,7 @@
 static struct timerheap *th;
 static unsigned int tokens[CUSTOMERS];
 
-/* Add the tokens of all timers that have expired. */
+/* For each timer that has expired, add a token per expiration to its bucket, up to BURST. */
 static void fill_buckets(void)
 {
 	struct timerheap_event event;
@@ -44,7 +44,7 @@ static bool allow(uint32_t customer)
 	if (!tokens[customer])
 		return false;
 	tokens[customer]--;
-	/* The bucket is not full now, so its timer must run. */
+	/* The bucket is not full now: start its timer, which adds tokens, unless it is pending. */
 	if (!timerheap_deadline(th, customer) &&
 	    timerheap_start_periodic(th, customer, timerheap_now(th) + INTERVAL, INTERVAL) < 0)
 		errx(1, "no memory for a timer");

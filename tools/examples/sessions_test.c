@@ -26,8 +26,8 @@
  */
 
 struct session {
-	uint64_t end;			/* latest end, 12 hours after the beginning */
-	uint64_t ended;			/* when it ended; 0: it is open */
+	uint64_t end;			/* latest time of the end: 12 hours after the beginning */
+	uint64_t ended;			/* time at which the session ended; 0: it is open */
 	int slot;
 };
 
@@ -45,7 +45,7 @@ static void session_open(struct timerheap *th, struct session *session)
 		errx(1, "no memory for a timer");
 }
 
-/* Record an activity: the session ends half an hour from now, but at @end at the latest. */
+/* Record an activity: the session now ends in half an hour, or at @end if that is earlier. */
 static void session_touch(struct timerheap *th, struct session *session)
 {
 	uint64_t until = timerheap_now(th) + IDLE;

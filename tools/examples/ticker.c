@@ -47,8 +47,8 @@ int main(void)
 	printf("%d ticks in %.3f s\n", ticks, (end - begin) / 1e9);
 
 	/*
-	 * One call replaces all ticks that the loop has missed.  So there may be fewer than
-	 * one tick per 50 ms, and never more.
+	 * If the loop has missed several ticks, it calls tick() once for all of them.  So there may
+	 * be fewer than one tick per 50 ms, and never more.
 	 */
 	return ticks < 1 || ticks > (end - begin) / (50 * TIMERHEAP_MSEC) ||
 	       end - begin < TIMERHEAP_SEC;

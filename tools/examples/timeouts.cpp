@@ -57,7 +57,7 @@ private:
 		theap::callback_timer<timeout> timer;
 	};
 
-	/* Free a request, and stop its timer with it. */
+	/* Free a request, and so stop its timer.  After the last request, stop the loop. */
 	void end(std::size_t number)
 	{
 		if (requests_[number])
@@ -85,7 +85,7 @@ try {
 	loop.run();
 	std::chrono::duration<double> span = steady_clock::now() - begin;
 	std::printf("%d timeouts after %.3f s\n", client.timed_out(), span.count());
-	/* On a busy machine, requests may time out before they are answered. */
+	/* More than 100 may time out: on a busy machine, also requests that are answered late. */
 	return client.timed_out() < 100 || client.early() || span < 200ms;
 } catch (const std::system_error &error) {
 	std::fprintf(stderr, "%s\n", error.what());

@@ -5,13 +5,14 @@
  * Each of CONNECTIONS connections sends REQUESTS requests one after the other, each with a timeout:
  *
  *	start()		arms the timeout in memory, and notes the slot if it needs a KICK
- *	answer()	stops it in memory
- *	turn()		submits the KICKs and all other requests to io_uring in one call
- *	expire()	takes the events when WAIT completes
+ *	answer()	stops the timeout in memory
+ *	turn()		submits the KICKs and the WAIT to io_uring in one system call
+ *	expire()	takes the events when the WAIT completes
  *
  * A timeout needs a KICK if no check of its slot is queued: before the first timeout of the slot,
- * and after a check that has expired a timeout or found it stopped.  A timeout also needs a KICK
- * if the kernel is checking its slot at that moment.
+ * and after a check that has found the former timeout stopped.  After an expiry no check is queued
+ * if fewer than 512 timers are queued.  A timeout also needs a KICK if the kernel is checking its
+ * slot at that moment.
  *
  * WAIT is a request to io_uring, which needs Linux 6.8.  Since Linux 6.18 one WAIT can complete for
  * each batch of events (multishot).  On kernels before 6.8 the program polls.
@@ -27,22 +28,22 @@
 #include <timerheap.h>
 
 #define CONNECTIONS	100000
-#define REQUESTS	4		/* of each connection */
+#define REQUESTS	4		/* requests of each connection */
 #define TIMEOUT		(2 * TIMERHEAP_SEC)
-#define SILENT		100		/* every 100th connection gets no last answer */
+#define SILENT		100		/* 1 of 100 connections: no answer to the last request */
 
 #define MULTISHOT	2U		/* IORING_URING_CMD_MULTISHOT, which old headers lack */
 #define KICK_MAX	1024U		/* the most slots of a KICK request */
 #define WAIT_DATA	UINT64_MAX	/* user_data of a WAIT or POLL request */
 
-/* How the program waits, from the best way to the one that any kernel has. */
+/* How the program waits for events, from the best way to the one that any kernel has. */
 static enum { MULTISHOT_WAIT, SINGLE_WAIT, POLL } way;
 
 static struct timerheap *th;
 static struct io_uring ring;
 static uint32_t kicks[CONNECTIONS], nr_kicks;
 static unsigned int calls, kicked, expired, early;
-static unsigned int late;		/* answers that came after the event of the timeout */
+static unsigned int late;		/* answers after the event of the timeout was taken */
 static unsigned int requested;		/* KICK requests that have not completed */
 static bool waiting;
 
@@ -122,7 +123,7 @@ static void complete(const struct io_uring_cqe *cqe)
 		else if (way == POLL)
 			errx(1, "poll: %s", strerror(-cqe->res));
 		else
-			way++;	/* the kernel has refused this way: EINVAL or EOPNOTSUPP */
+			way++;	/* the kernel has refused this way to wait: try the next one */
 		return;
 	}
 	if (cqe->res < 0)
