@@ -29,8 +29,8 @@
 #include "context.h"
 
 /*
- * If the predecessor was sorting events, a number may be missing in the ring: write it to the gap.
- * See "A sort that is killed" in events.c.
+ * If the predecessor was sorting events, a slot number may be missing in the ring.  Write that
+ * number to the position that program[GAP] has.  See "A sort that is killed" in events.c.
  */
 static void restore_sort(struct timerheap *th)
 {
@@ -39,7 +39,7 @@ static void restore_sort(struct timerheap *th)
 	uint32_t head = __atomic_load_n(&ring->head, __ATOMIC_RELAXED);
 	uint32_t position = gap >> 32, number = gap - 1;
 
-	/* Another process may have written a wrong gap. */
+	/* Ignore a number or a position out of range, which another process may have written. */
 	if (gap && number < timerheap_slots(th) && position - head < __timerheap_tail(th) - head)
 		__atomic_store_n(&ring->slots[position & th->mask], number, __ATOMIC_RELAXED);
 	/*
@@ -51,8 +51,8 @@ static void restore_sort(struct timerheap *th)
 }
 
 /*
- * Put the last slot number that the predecessor has removed back into the ring, if it has not
- * taken the event of that slot.  timerheap_next() removes a number before it takes the event.
+ * Put the last slot number that the predecessor has removed back into the ring, unless the event of
+ * that slot was taken.  timerheap_next() removes a number before it takes the event.
  *
  * The entry before the head still has the number: GROW copies it, too.  If no number was ever
  * written to that entry, it is 0.  Then slot 0 has no expirations, or the scan below finds its
@@ -83,8 +83,8 @@ static void restore_event(struct timerheap *th)
 }
 
 /*
- * Make each KICK that the predecessor may not have made.  The kernel skips slots that were never
- * used, so this allocates no slots.  Return: 0 or a negative error.
+ * Kick all slots, and so make each KICK that the predecessor may not have made.  The kernel skips
+ * pages of slots that were never used, so it allocates no page.  Return: 0 or a negative error.
  */
 static int restore_kicks(struct timerheap *th)
 {

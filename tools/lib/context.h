@@ -18,8 +18,8 @@ struct context;
  * @open:    open a descriptor, set up a context as @setup describes, and map the slots and the
  *           ring.  @setup has &context.setup_size bytes.  A context that is opened again
  *           has its mappings at the same addresses.  Return: 0; a positive error number, after
- *           which the context may have lost its mappings; a negative one: the kernel cannot serve
- *           contexts here, and another engine may
+ *           which the context may have lost its mappings; a negative one: the device is missing,
+ *           not accessible or has another layout, and the other engine may serve the context
  * @kick:    as timerheap_kick()
  * @wait:    as timerheap_wait(), for a context with a descriptor, whose ring was empty
  * @sync:    expire what is due, or wait until the kernel has.  Return and set *@next as
@@ -47,16 +47,16 @@ extern const struct engine __timerheap_process __attribute__((visibility("hidden
  * @th:         the part that the program sees.  It is the first field, so a pointer to it
  *              is also a pointer to the context
  * @engine:     what serves the timers
- * @slack:      the slack of slots whose own slack is 0
+ * @slack:      the slack, in ns, of slots whose own slack is 0
  * @slots_size: size of the mapping of the slots, in bytes.  In a context that the process serves,
  *              that mapping also has the state of the engine
  * @ring_size:  size of the mapping of the ring, in bytes
  * @thread_fd:  the timerfd of the thread that expires timers (thread.c); -1: there is no thread
- * @thread:     that thread
+ * @thread:     the thread that expires timers, if @thread_fd is not -1
  * @next:       link in the list of open contexts; see fork.c
  * @setup_size: size of @setup
- * @setup:      the structure of SETUP, as the program has filled it in, but with the present number
- *              of slots, for timerheap_reopen()
+ * @setup:      the structure of SETUP for timerheap_reopen(), as the program or QUERY has filled it
+ *              in, but with the present number of slots
  *
  * All functions that get a context read @th.  After the open, only timerheap_grow(),
  * timerheap_reopen() and, in a child of fork(), __timerheap_detach() write it.
@@ -88,9 +88,9 @@ struct context {
 enum { WORDS, FREE, FRESH, GAP };
 
 /*
- * The value of WORDS: the version of the list of words above, and the layout of mapped memory.  A
- * library adopts only a context that a library with the same value has opened.  A program needs no
- * check of this version: its inline functions use none of the words.
+ * The value of the word WORDS: the version of the library's words in &timerheap_ring.program, and
+ * the layout of mapped memory.  A library adopts only a context that a library with the same value
+ * has opened.  A program does not check this version: its inline functions use none of the words.
  */
 #define WORDS_VERSION	(3U << 16 | TIMERHEAP_LAYOUT)
 
@@ -106,8 +106,8 @@ static inline const struct engine *engine_of(struct timerheap *th)
 }
 
 /*
- * Store the number of slots in a context, and raise the mask of the ring entries.  The number of
- * these entries is the number of slots, rounded up to a power of two.
+ * Store the number of slots in a context, and the mask of the ring: its number of entries - 1.  The
+ * number of entries is the number of slots, rounded up to a power of two.
  */
 __attribute__((visibility("hidden")))
 void __timerheap_set_slots(struct context *context, uint32_t slots);
@@ -128,8 +128,9 @@ __attribute__((visibility("hidden")))
 bool __timerheap_expire_until(struct timerheap *th, uint32_t enough);
 
 /*
- * End the thread of a context, if there is one.  The lock of all contexts is held.  Return: true;
- * false: the program has closed the thread's descriptor, and the thread may still use the memory.
+ * End the thread of a context, if there is one.  The caller holds the lock of the list of contexts.
+ * Return: true: the context has no thread; false: the program has closed the thread's descriptor,
+ * and the thread may still use the memory of the context.
  */
 __attribute__((visibility("hidden")))
 bool __timerheap_thread_end(struct context *context);
@@ -154,16 +155,16 @@ void __timerheap_push_free(struct timerheap *th, uint32_t slot);
  * Sort the first @max unread events, a batch, in the order of their deadlines.  In a context that
  * the process serves, first expire what is due.  The entries of the ring from head to tail belong
  * to the reader, so they can be sorted in place.  The thread that takes events calls this.
- * Return: the end of the batch.
+ * Return: the position in the ring behind the batch.
  */
 __attribute__((visibility("hidden")))
 uint32_t __timerheap_sort(struct timerheap *th, uint32_t max);
 
 /*
- * Take an event of a batch that ends at the position @end of the ring.  The function that was
- * called for an earlier event may have taken events beyond @end.  Or it has called fork(), and this
- * is the child, whose ring is empty.  In both cases there is no event.  Return: whether there was
- * one.
+ * Take an event of a batch that ends at the position @end of the ring.  The program's function,
+ * called for an earlier event of the batch, may have taken events beyond @end.  Or the function has
+ * called fork(), and this is the child, whose ring is empty.  In both cases there is no event.
+ * Return: whether there was one.
  */
 static inline bool __timerheap_next_of_batch(struct timerheap *th, struct timerheap_event *event,
 					     uint32_t end)

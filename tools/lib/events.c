@@ -32,8 +32,9 @@ static uint32_t number_at(const struct timerheap *th, uint32_t position)
 }
 
 /*
- * Return: the deadline of the event of a slot.  If the timer expires again while the events are
- * sorted, the deadline changes.  Then the order of this event is not certain.
+ * Return: the deadline of the event of a slot; 0: @slot is not the number of a slot.  If the timer
+ * expires again while the events are sorted, the deadline changes.  Then the order of this event is
+ * not certain.
  */
 static uint64_t deadline_of(const struct timerheap *th, uint32_t slot)
 {
@@ -56,7 +57,8 @@ static uint64_t deadline_at(const struct timerheap *th, uint32_t position)
  * number is not in the ring.  Its entry is the gap, which has a copy of another number.  After a
  * kill the number would be lost: the kernel would never add it again.  So program[GAP] has the
  * number and the position of the gap.  After a kill, the next program that opens the context
- * writes the number to that position (adopt.c).  Number 4 sinks below 6:
+ * writes the number to that position (adopt.c).  Here number 4 sinks below 6, whose deadline is
+ * later:
  *
  *	the sort			GAP	the ring	after restore_sort()
  *					4, 0	4 6 5		4 6 5
@@ -64,12 +66,14 @@ static uint64_t deadline_at(const struct timerheap *th, uint32_t position)
  *	GAP <- position 1		4, 1	6 6 5		6 4 5: as after the move
  *	entry 1 <- 4			4, 1	6 4 5		6 4 5
  *
- * So after a kill behind any of these stores, restore_sort() lets the ring have each number once.
+ * So after a kill behind any of these stores, the ring has each number once when restore_sort()
+ * returns.
  */
 
 /*
- * Store the gap in program[GAP].  The fences keep the compiler from moving stores across this one.
- * They need no instruction, since a kill comes between two instructions of this thread.
+ * Record in program[GAP] that the number @slot is missing at the position @gap.  The fences keep
+ * the compiler from moving other stores across this store.  A kill happens between two instructions
+ * of this thread, so the fences need no instruction.
  */
 static void set_gap(struct timerheap *th, uint32_t slot, uint32_t gap)
 {
@@ -79,7 +83,7 @@ static void set_gap(struct timerheap *th, uint32_t slot, uint32_t gap)
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
-/* Move the entry at the position @from to the gap.  The gap is then at @from. */
+/* Move the entry at the position @from to the position @gap.  The gap of @slot is then at @from. */
 static void fill_gap(struct timerheap *th, uint32_t slot, uint32_t gap, uint32_t from)
 {
 	*entry(th, gap) = number_at(th, from);
@@ -128,7 +132,10 @@ uint32_t __timerheap_sort(struct timerheap *th, uint32_t max)
 		set_gap(th, slot, head + i);
 		sink(th, slot, head, i, nr);
 	}
-	/* Move the latest entry to the end of the heap, and let the number from there sink. */
+	/*
+	 * Move the number with the latest deadline from the top of the heap to its end.  Let the
+	 * number that was at the end sink from the top.  Then the heap is one entry shorter.
+	 */
 	for (i = nr - 1; i; i--) {
 		slot = number_at(th, head + i);
 		set_gap(th, slot, head + i);
@@ -141,7 +148,7 @@ uint32_t __timerheap_sort(struct timerheap *th, uint32_t max)
 	return end;
 }
 
-/* Kick slots, and lower *@next to the first of their deadlines. */
+/* Kick @nr slots.  If the first of their deadlines is before *@next, lower *@next to it. */
 static void kick_and_lower(struct timerheap *th, const uint32_t *slots, uint32_t nr, uint64_t *next)
 {
 	timerheap_kick(th, slots, nr);

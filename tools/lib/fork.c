@@ -15,11 +15,12 @@
  * timerheap_reopen() gives the child a context of its own, at the same addresses.
  *
  * fork() runs the functions that watch_forks() has registered.  vfork(), posix_spawn(), clone() and
- * _Fork() do not run them, so their child must not use the context: it has no pages of zeros.
+ * _Fork() do not run them.  So a child of these calls must not use a context: no function has
+ * detached the context there.
  *
- * The functions are registered before main().  So in the child they run before those that the
- * program has registered, which may use the context.  In the parent they take the lock last, so no
- * other registered function runs with the lock held.
+ * The library registers its functions before main().  So in the child they run before those that
+ * the program has registered, which may use the context.  In the parent they take the lock last, so
+ * no other registered function runs with the lock held.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -48,8 +49,9 @@ void __timerheap_unlock_contexts(void)
 }
 
 /*
- * Replace a mapping by pages of zeros.  If they exceed a limit of the process, replace it by pages
- * without access.  Then the first access ends the program, but no other mapping gets the addresses.
+ * Replace a mapping by pages of zeros.  If these pages exceed a limit of the process, replace the
+ * mapping by pages without access.  Then the first access ends the program, but no other mapping
+ * gets the addresses.
  */
 static void map_zeros(void *address, uint64_t size)
 {

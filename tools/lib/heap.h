@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The time of the first entry of a heap that is empty. */
+/* The result of heap_first() for an empty heap. */
 #define HEAP_NEVER	UINT64_MAX
 
 /* The position of the first entry. */
@@ -23,7 +23,7 @@
 
 /**
  * struct entry - the time of a slot's next check
- * @when: the time
+ * @when: the absolute time, in ns
  * @slot: number of the slot
  */
 struct entry {
@@ -70,8 +70,8 @@ static inline void heap_put(struct heap *heap, uint32_t position, struct entry e
 }
 
 /*
- * Put an entry into the gap at @gap, or above it: move later parents down.
- * Return: the entry's position.
+ * Put an entry into the gap at the position @gap, after moving each parent that is later down into
+ * the gap.  Return: the entry's position.
  */
 static inline uint32_t heap_sift_up(struct heap *heap, uint32_t gap, struct entry entry)
 {
@@ -98,7 +98,7 @@ static inline uint32_t heap_earliest_child(const struct heap *heap, uint32_t par
 	return earliest;
 }
 
-/* Put an entry into the gap at @gap, or below it: move earlier children up. */
+/* Put an entry into the gap at @gap, after moving each child that is earlier up into the gap. */
 static inline void heap_sift_down(struct heap *heap, uint32_t gap, struct entry entry)
 {
 	uint32_t child;
@@ -138,7 +138,7 @@ static inline void heap_remove(struct heap *heap, uint32_t slot)
 	last = heap->entries[--heap->end];
 	if (position == heap->end)
 		return;
-	/* @last may be of another branch.  So it may be earlier than the parent of the gap. */
+	/* @last fills the gap.  If @last is of another branch, the gap's parent may be later. */
 	if (heap_sift_up(heap, position, last) == position)
 		heap_sift_down(heap, position, last);
 }

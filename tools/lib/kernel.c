@@ -15,7 +15,7 @@
 
 #define DEVICE	"/dev/timerheap"
 
-/* Map a part of a context, at @address unless that is NULL. */
+/* Map the slots or the ring of a context, at @address unless that is NULL. */
 static void *map(int fd, void *address, uint64_t offset, uint64_t size)
 {
 	void *mapping = mmap(address, size, PROT_READ | PROT_WRITE,
@@ -38,7 +38,7 @@ int __timerheap_attach(struct context *context, int fd, unsigned int nr,
 	if (ioctl(fd, _IOC(_IOC_READ | _IOC_WRITE, TIMERHEAP_IOC_MAGIC, nr, context->setup_size),
 		  setup))
 		return errno;
-	/* Another version of the module may have been loaded since the first open. */
+	/* timerheap_reopen() keeps the addresses, so another module must have the same sizes. */
 	if (slots && (context->slots_size != setup->slots_size ||
 		      context->ring_size != setup->ring_size)) {
 		errno = EINVAL;
@@ -90,7 +90,10 @@ static int kernel_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr)
 	uint32_t done = 0;
 	int error = 0;
 
-	/* A signal ends KICK early.  So does a wrong slot number, at which the next KICK fails. */
+	/*
+	 * A signal ends KICK early, and so does a wrong slot number.  So repeat KICK for the slots
+	 * that are left.  A KICK that begins with a wrong number fails.
+	 */
 	while (done < nr && !error) {
 		struct timerheap_kick kick = {
 			.slots = (uintptr_t)(slots + done), .nr = nr - done,

@@ -51,7 +51,7 @@ struct handler {
 
 /**
  * struct timerheap_loop - a loop
- * @th:       its context
+ * @th:       the context of the loop
  * @bits:     how many low bits of an id hold the slot's number
  * @lives:    the most lives that a slot can have
  * @timers:   number of slots whose life has not ended
@@ -127,7 +127,7 @@ static int alloc_slot(struct timerheap_loop *loop)
 	return slot;
 }
 
-/* Kick the collected slots.  Return: 0; -EBADF: a child of fork() gets it also without slots. */
+/* Kick the slots in @kicks.  Return: 0 or a negative error; in a child of fork() -EBADF. */
 static int flush(struct timerheap_loop *loop)
 {
 	return loop->th->fd < 0 ? -EBADF : timerheap_flush(loop->th, &loop->kicks);
@@ -188,7 +188,7 @@ bool timerheap_cancel(struct timerheap_loop *loop, int64_t id)
 
 	/*
 	 * A negative id is an error number.  The mask covers all ring entries, and there may be
-	 * more ring entries than slots.
+	 * more ring entries than slots.  So @slot of a wrong id may not be the number of a slot.
 	 */
 	if (id <= 0 || slot >= loop->th->nr)
 		return false;
@@ -213,7 +213,7 @@ static bool call_next(struct timerheap_loop *loop, uint32_t end)
 		if (!__timerheap_next_of_batch(loop->th, &event, end))
 			return false;
 		handler = loop->handlers[event.slot];
-		/* A slot without a function was armed by other calls: skip its event. */
+		/* No function of the loop has armed a slot without @function: skip its event. */
 	} while (!handler.function);
 	if (!handler.periodic) {
 		/*

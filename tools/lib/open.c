@@ -37,7 +37,7 @@ void __timerheap_set_slots(struct context *context, uint32_t slots)
 	struct timerheap *th = &context->th;
 	uint32_t mask = 0;
 
-	/* A child of fork() may open the context again, with fewer slots than its parent had. */
+	/* The mask is the least 2^n - 1 that is not below the last slot's number. */
 	while (mask < slots - 1)
 		mask = mask << 1 | 1;
 	th->mask = mask;
@@ -52,7 +52,7 @@ static int attach_new(struct context *context, struct timerheap_setup *setup)
 	uint32_t flags = setup->flags;
 	int error;
 
-	/* The kernel does not know these flags, and needs no thread. */
+	/* No engine knows the flags of CHOICE, and the kernel does not know the flag THREAD. */
 	setup->flags &= ~CHOICE;
 	if (context->engine == &__timerheap_kernel)
 		setup->flags &= ~TIMERHEAP_THREAD;
@@ -168,7 +168,7 @@ struct timerheap *__timerheap_open_fd(int fd, uint32_t protocol)
 	if (!error)
 		error = -__timerheap_adopt(th);
 	if (!error) {
-		/* The descriptor of timerheap_open() has this flag, too. */
+		/* As after timerheap_open(), exec() closes the descriptor. */
 		fcntl(fd, F_SETFD, FD_CLOEXEC);
 		return th;
 	}
@@ -190,7 +190,10 @@ int timerheap_reopen(struct timerheap *th)
 	int error = ENOMEM, saved = errno;
 
 	__timerheap_lock_contexts();
-	/* A child of fork() has no thread, and no descriptor.  Other callers lose their timers. */
+	/*
+	 * Unless this is the first call in a child of fork(), the context loses its timers, and its
+	 * thread must end.
+	 */
 	if (!__timerheap_thread_end(context)) {
 		__timerheap_unlock_contexts();
 		free(setup);
@@ -226,7 +229,7 @@ void timerheap_close(struct timerheap *th)
 
 	__timerheap_lock_contexts();
 	__timerheap_remove_context(context);
-	/* End the thread before the close: it arms @fd, which may then be that of another file. */
+	/* End the thread before the close: the thread arms @fd, which may then be another file. */
 	if (__timerheap_thread_end(context)) {
 		munmap(th->ring, context->ring_size);
 		munmap(th->slots, context->slots_size);
@@ -242,7 +245,7 @@ int timerheap_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr)
 {
 	int saved = errno, kicked;
 
-	/* The result, a number of slots, is an int. */
+	/* The number of kicked slots is returned as an int, so kick at most INT_MAX slots. */
 	kicked = engine_of(th)->kick(th, slots, nr < INT_MAX ? nr : INT_MAX);
 	errno = saved;
 	return kicked;

@@ -102,7 +102,7 @@
 /* The time between two checks of an unread ticker by the thread. */
 #define BACK_OFF	(TIMERHEAP_SEC / 2)
 
-/* As in module/device/slot.h: how often a check tries to exchange a deadline. */
+/* As in module/device/slot.h: the most attempts of a check to exchange a deadline. */
 #define TRIES		4
 
 /* As module/core/slack.h: a unit of 1/64 ms, and the least slack that has an effect. */
@@ -117,7 +117,10 @@
  */
 static __thread bool locking __attribute__((tls_model("initial-exec")));
 
-/* Lock a context.  Return: true; false: this is a signal handler, see @locking. */
+/*
+ * Lock a context.  Return: true; false: this is a signal handler, which has interrupted a function
+ * that holds the lock of a context or waits for it.
+ */
 static bool lock(struct timerheap *th)
 {
 	if (locking)
@@ -158,7 +161,7 @@ static uint64_t round_up(uint64_t when, uint64_t slack)
 	return (last & ~UINT64_C(0) << (63 - __builtin_clzll(before ^ last))) * SLACK_UNIT;
 }
 
-/* Return: how many entries of the ring are in use, for the consumer. */
+/* Return: how many entries of the ring are in use: the consumer has not removed them. */
 static uint32_t unread(const struct timerheap *th)
 {
 	return __timerheap_tail(th) - __atomic_load_n(&th->ring->head, __ATOMIC_RELAXED);
@@ -187,9 +190,12 @@ static uint64_t period_of(const struct timerheap *th, const struct timerheap_slo
 }
 
 /*
- * Expire the deadline @deadline of a slot, which is not after @now, unless the program has changed
- * it.  Set *@count to the number of periods that have passed, and *@first if the slot's number is
- * not in the ring.  Return: whether the slot has expired; *@deadline is then the next one, or 0.
+ * Expire the deadline *@deadline of a slot, which is not after @now, unless the program has changed
+ * it.  Set *@count to the number of periods that have passed, 1 for a one-shot timer.  Set *@first
+ * if the slot's number is not in the ring.
+ *
+ * Return: true: the slot has expired, and *@deadline is the next deadline, or 0; false: *@deadline
+ * is the deadline that the program has stored.
  */
 static bool expire_deadline(const struct timerheap *th, struct timerheap_slot *s,
 			    __u64 *deadline, uint64_t now, uint64_t *count, bool *first)
@@ -207,10 +213,10 @@ static bool expire_deadline(const struct timerheap *th, struct timerheap_slot *s
 		return false;
 	*deadline = next;
 	*count = passed;
-	/* (F) orders this store before the count: a reader of the event reads at least @fired. */
+	/* (F) orders this store before the count: a reader of the event reads no earlier time. */
 	if (is_manual(th))
 		__atomic_store_n(&th->ring->now, now, __ATOMIC_RELAXED);
-	/* Store @fired first: a reader of the new deadline sees this @fired or a later one. */
+	/* Store @fired first: a reader of the next store must not read an older @fired. */
 	__atomic_store_n(&s->fired, now, __ATOMIC_RELAXED);
 	/* Pairs with the acquire of the consumer in __timerheap_take_expirations(). */
 	__atomic_store_n(&s->expired_deadline, when + (passed - 1) * period, __ATOMIC_RELEASE);
@@ -243,8 +249,8 @@ static uint64_t check(const struct timerheap *th, struct timerheap_slot *s, uint
 }
 
 /*
- * Check a slot, and queue it at the time of its next check.  @back_off: if the former event is
- * unread, the least time until that check.  Context: the lock is held.
+ * Check a slot, and queue it at the time of its next check.  @back_off: if the slot expires while
+ * its former event is unread, the least ns until that check.  Context: the lock is held.
  * Return: the number of expirations.
  */
 static uint64_t check_and_queue(struct timerheap *th, uint32_t slot, uint64_t now,
@@ -281,7 +287,7 @@ static bool has_thread(struct timerheap *th)
 	return context_of(th)->thread_fd >= 0;
 }
 
-/* Return: when the descriptor must be readable if the ring has no entry. */
+/* Return: the time from which the descriptor must be readable although the ring has no entry. */
 static uint64_t first_wake(struct timerheap *th)
 {
 	uint64_t first = heap_first(&th->process->heap);
@@ -292,11 +298,12 @@ static uint64_t first_wake(struct timerheap *th)
 }
 
 /*
- * Make the descriptor readable if the holder of the lock has added an entry to the ring, unless it
- * is readable since @now or earlier.  A caller that is not the consumer sets @now to 0, so that
+ * Make the descriptor readable if the holder of the lock has added an entry to the ring, and the
+ * descriptor was not readable at @now.  A caller that is not the consumer sets @now to 0, so that
  * each entry makes an edge.  Without an added entry, arm the descriptor for the first time of the
- * heap, if that is earlier than the armed time.  In both cases arm the timerfd of the thread, if
- * there is one, in the same way.  Context: the lock is held.  Return: 0 or a negative error.
+ * heap, if that is earlier than the armed time.  In both cases, if the context has a thread whose
+ * timerfd is armed for a later time, arm the timerfd for the first time, too.
+ * Context: the lock is held.  Return: 0 or a negative error.
  */
 static int notify(struct timerheap *th, uint64_t now)
 {
@@ -310,7 +317,7 @@ static int notify(struct timerheap *th, uint64_t now)
 		p->added = false;
 		return (p->armed <= now ? 0 : __timerheap_wake_at(th, 1)) ?: error;
 	}
-	/* While the ring has an entry, a new arming would make the descriptor unreadable. */
+	/* While the ring has an entry, do not arm: that would make the descriptor unreadable. */
 	return (when < p->armed && !unread(th) ? __timerheap_wake_at(th, when) : 0) ?: error;
 }
 
@@ -328,7 +335,7 @@ static int rearm(struct timerheap *th, uint64_t now, bool readable)
 	readable |= p->armed <= now;
 	if (p->can_step && !readable)
 		readable = __timerheap_wake_fired(th);
-	/* timerheap_wait() reports the step.  Until then the descriptor is readable. */
+	/* Keep the descriptor readable until timerheap_wait() reports the clock step. */
 	if (p->stepped)
 		return p->armed == 1 ? 0 : __timerheap_wake_at(th, 1);
 	return readable ? __timerheap_wake_at(th, first_wake(th)) : 0;
@@ -378,14 +385,14 @@ bool __timerheap_serve(struct timerheap *th)
 	uint64_t now = timerheap_now(th);
 	bool ending;
 
-	/* No signal handler runs in this thread, so it always gets the lock. */
+	/* No signal handler runs in this thread, so lock() does not fail. */
 	lock(th);
 	ending = p->ending;
-	/* The descriptor of a context that was closed may be another file: do not arm it. */
+	/* If @ending, timerheap_close() may have closed the descriptor: do not arm another file. */
 	if (!ending) {
 		for (uint32_t n = 0; n < BATCH && is_due(th, now); n++)
 			check_first(th, now, BACK_OFF);
-		/* If more is due, the thread wakes up at once.  Before, others can get the lock. */
+		/* If more is due, notify() wakes the thread at once.  Others can lock before. */
 		p->thread_at = TIMERHEAP_NEVER;
 		notify(th, 0);
 	}
@@ -470,7 +477,7 @@ static int process_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr
 
 /*
  * Is a ticker due again since its check, or does the thread check it later than at its deadline?
- * With a manual clock neither is possible: an advance checks a ticker at each of its deadlines.
+ * With a manual clock the answer is no: an advance expires what is due, and counts it.
  */
 static bool is_late(const struct timerheap *th, uint32_t slot)
 {
@@ -515,7 +522,7 @@ static int64_t monotonic_after(int64_t span)
 
 /*
  * Poll the descriptor until @end on CLOCK_MONOTONIC, or without limit if @end is negative.
- * Return: 1: it is readable; 0; a negative error.
+ * Return: 1: the descriptor is readable; 0: @end has passed; a negative error.
  */
 static int poll_until(int number, int64_t end)
 {
@@ -531,13 +538,13 @@ static int poll_until(int number, int64_t end)
 	ret = ppoll(&fd, 1, end < 0 ? NULL : &span, NULL);
 	if (ret < 0)
 		return -errno;
-	/* The program has closed the descriptor. */
+	/* POLLNVAL: the program has closed the descriptor. */
 	return fd.revents & POLLNVAL ? -EBADF : ret;
 }
 
 /*
- * The descriptor may be readable for a timer that was stopped or postponed.  expire() then arms the
- * descriptor for a later time, so the next poll sleeps.
+ * Poll until there is an event.  The descriptor may be readable for a timer that was stopped or
+ * postponed.  expire() then arms the descriptor for a later time, so the next poll sleeps.
  */
 static int process_wait(struct timerheap *th, int64_t timeout)
 {

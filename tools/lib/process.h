@@ -26,8 +26,8 @@
  * @report:     timerheap_wait() reports clock steps (TIMERHEAP_CANCEL_ON_SET).  This field and
  *              those below are constant
  * @can_step:   the clock can be stepped
- * @min_period: the shortest period; a shorter one counts as this one
- * @max_slots:  the slots for which memory is reserved
+ * @min_period: the shortest period in ns; a shorter one counts as this one
+ * @max_slots:  number of slots for which memory is reserved
  *
  * The descriptor is readable, or about to be, while @armed is not after the clock.  While the ring
  * has an entry, or @stepped is true, the descriptor is readable.  @armed is not after the first

@@ -153,12 +153,13 @@ static void init(struct context *context, const struct timerheap_setup *setup, i
 	p->thread_at = TIMERHEAP_NEVER;
 }
 
-/* The fields that each program has: those of the first header with the engine in the process. */
+/* Size of the fields that each program has, since the first header with this engine has them. */
 #define SETUP_SIZE	(offsetof(struct timerheap_setup, max_slots) + sizeof(uint32_t))
 
 /*
- * A program may have a longer structure, whose added bytes must be 0, as for SETUP.  It may have a
- * shorter one than the library, so this file uses no field behind @max_slots.
+ * Check the size of the program's structure.  A longer one than the library's is permitted if the
+ * added bytes are 0, as for SETUP.  A shorter one is permitted if it has all fields up to
+ * @max_slots, so this file uses no later field.  Return: 0 or a negative error.
  */
 static int check_size(const struct context *context, const struct timerheap_setup *setup)
 {
@@ -189,7 +190,7 @@ int __timerheap_process_open(struct context *context, struct timerheap_setup *se
 		return -error;
 	}
 	init(context, setup, fd);
-	/* With a manual clock nothing becomes due while the thread sleeps. */
+	/* With a manual clock nothing becomes due by itself, so a thread would have no work. */
 	if (setup->flags & TIMERHEAP_THREAD && setup->clock != TIMERHEAP_CLOCK_MANUAL)
 		error = __timerheap_thread_start(context);
 	/* If this is not the first open, the caller replaces the mappings, and closes @fd. */

@@ -86,7 +86,7 @@ static int pop_free(struct timerheap *th)
 /*
  * Make the kernel allocate the page of a slot, if the slot is the first of its page.  Without this
  * call the first access would allocate the page.  If the user had no memory left, SIGBUS would then
- * end the program.
+ * end the program.  Before Linux 5.14 this function does nothing.
  *
  * Return: 0; -ENOSPC: the user would exceed the limit of memory; -ENOMEM.
  */
@@ -112,7 +112,7 @@ static int take_fresh(struct timerheap *th)
 	do {
 		if (slot >= timerheap_slots(th))
 			return -ENOSPC;
-		/* Before the exchange: after it, other threads take later slots of this page. */
+		/* Populate before the exchange: after it, other threads take slots of this page. */
 		error = populate(&th->slots[slot]);
 		if (error)
 			return error;

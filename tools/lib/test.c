@@ -35,7 +35,7 @@ static void expect(bool good, const char *name)
 static struct context context;
 static struct timerheap *const th = &context.th;
 static struct timerheap_slot slots[SLOTS];
-static pthread_mutex_t claims[SLOTS];	/* each held during a check of its slot */
+static pthread_mutex_t claims[SLOTS];	/* a check of slot i holds claims[i] */
 static pthread_mutex_t ring_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t kicks;
 
@@ -94,7 +94,7 @@ static void check_slot(uint32_t slot, bool kick)
 
 static bool expire_after_kick;	/* after the next KICK, let the slot expire once more */
 
-/* Let the kernel check the slot when its deadline, set to 1, has passed. */
+/* Set the deadline of a slot to 1, which has passed, and let the kernel check the slot. */
 static void expire(uint32_t slot)
 {
 	slots[slot].deadline = 1;
@@ -268,7 +268,10 @@ static void test_discard(void)
 	       "start_of_a_pending_timer_discards_nothing");
 	timerheap_stop(th, slot);
 
-	/* A reader was killed while it took the event.  The slot's number is in the ring again. */
+	/*
+	 * As if a reader was killed while it took the event: READING is set, and a successor has
+	 * restored the slot's number in the ring.
+	 */
 	timerheap_start(th, slot, 1);
 	timerheap_start(th, slot, 1);
 	slots[slot].expirations |= TIMERHEAP_READING;
@@ -286,7 +289,7 @@ static void test_stop_waits_for_check(void)
 	set_up();
 	slot = timerheap_alloc(th);
 	before = kicks;
-	/* The check has removed the deadline.  The KICK adds the expiration. */
+	/* As if a check has removed the deadline.  The KICK of the stop adds the expiration. */
 	slots[slot].queued = TIMERHEAP_CHECKING;
 	expire_after_kick = true;
 	expect(timerheap_stop(th, slot) == 1 && kicks == before + 1 && !timerheap_next(th, &event),
@@ -455,7 +458,7 @@ static void test_threads(void)
 {
 	/*
 	 * On a busy machine one thread may do all its work before another begins.  Then there are
-	 * few events.  So repeat the run until both counts exceed 100, at most 20 times.
+	 * few events.  So repeat the run until @events and @discarded exceed 100, at most 20 times.
 	 */
 	for (int tries = 20; tries && (events <= 100 || discarded <= 100); tries--)
 		run_threads();

@@ -20,7 +20,7 @@
  *
  * Without /dev/timerheap, an engine "in the process" serves the timers, with the same functions.
  * The thread that takes events or makes a KICK then does what comments state of the kernel.  This
- * KICK makes a system call only to make the descriptor readable now, or earlier than before.
+ * KICK makes a system call only if the program, or the thread of THREAD, must wake up earlier.
  *
  * Rules for all functions:
  *
@@ -96,9 +96,9 @@ struct timerheap {
 
 /*
  * Flags of the library in &timerheap_setup.flags.  IN_KERNEL, IN_PROCESS: only that engine serves
- * the context.  With both or neither, the process serves it only if the device cannot be opened, or
- * has another layout.  With neither, the environment variable TIMERHEAP_ENGINE may choose: "kernel"
- * or "process".  THREAD: in the process, a thread of the library expires timers, too.
+ * the context.  With both or neither, the process serves it only if the device is missing, not
+ * accessible or has another layout.  With neither, the environment variable TIMERHEAP_ENGINE may
+ * choose "kernel" or "process".  THREAD: in the process, a thread of the library expires timers.
  */
 #define TIMERHEAP_THREAD	(1U << 28)
 #define TIMERHEAP_IN_KERNEL	(1U << 29)
@@ -145,14 +145,14 @@ static inline struct timerheap *timerheap_open_setup(struct timerheap_setup *set
 struct timerheap *__timerheap_open_fd(int fd, uint32_t protocol);
 
 /*
- * Open the context of a descriptor that another program, or this one, has opened.  It is a copy by
- * dup() that exec() did not close, or it was received by SCM_RIGHTS.
+ * Open the context of a descriptor that another program, or this one, has opened.  The descriptor
+ * is a copy by dup() that exec() did not close, or it was received by SCM_RIGHTS.
  *
  * The program is the successor of the one that has opened the context, for example after a crash.
  * All timers, unread events and allocated slots are now the successor's.  The predecessor may have
  * been killed at any moment.  The function executes a KICK that the predecessor had not executed
- * yet.  An event that it had not taken whole can be taken; an event that it has taken is not
- * repeated.  A slot that the predecessor was allocating or freeing may stay allocated.
+ * yet.  An event that the predecessor had not taken whole can be taken; one that it has taken is
+ * not repeated.  A slot that the predecessor was allocating or freeing may stay allocated.
  *
  * Only one program at a time may use the context: the predecessor has ended, or uses it no more.
  * timerheap_close() closes the descriptor.
@@ -175,10 +175,10 @@ void timerheap_close(struct timerheap *th);
  *
  * The context has the same clock, flags and number of timers, at the same addresses.  All its
  * slots are free, and its descriptor is another one.  No other thread may be using the context.
- * In other processes, first stop the context's timers, unless another process has them.  Return: 0;
- * -EBADF: the program has closed the descriptor of THREAD's thread, nothing was done; -EINVAL: a
- * module with other sizes of the mappings was loaded since; other errors as timerheap_open_setup().
- * After all errors but -EBADF, the context has neither timers nor a descriptor.
+ * Any other process first loses its timers: they are stopped, unless another process has them, too.
+ * Return: 0; -EBADF: the program has closed the descriptor of THREAD's thread, nothing was done;
+ * -EINVAL: a module with other sizes of the mappings was loaded since; other errors as
+ * timerheap_open_setup().  After all but -EBADF, the context has neither timers nor a descriptor.
  */
 int timerheap_reopen(struct timerheap *th);
 
@@ -212,7 +212,7 @@ static inline uint64_t timerheap_now(const struct timerheap *th)
  * Slots
  */
 
-/* Return the number of slots.  Threads may read the old one shortly after timerheap_grow(). */
+/* Return the number of slots.  Shortly after timerheap_grow(), threads may get the old number. */
 static inline uint32_t timerheap_slots(const struct timerheap *th)
 {
 	return __atomic_load_n(&th->nr, __ATOMIC_RELAXED);
@@ -284,7 +284,7 @@ static inline uint64_t timerheap_deadline(const struct timerheap *th, uint32_t s
  *
  * None of these functions makes a system call if the kernel will check the slot in time anyway.  No
  * check is queued if the timer is new, or was found idle by a check.  If a one-shot timer expires
- * among fewer than 512, no check is queued either.  A check is too late if it is queued after the
+ * among fewer than 512 timers, no check is queued either.  A check is too late if it is after the
  * new deadline.  A call at the moment of a check may make a KICK.
  */
 
@@ -388,8 +388,8 @@ struct timerheap_kicks {
 };
 
 /*
- * Kick the collected slots before the program blocks, with one system call unless a signal or an
- * error ends it.  Return: 0, or the first error of timerheap_kick(); -ENOENT does not end the call.
+ * Kick the slots of @kicks before the program blocks: one system call, unless a signal or an error
+ * ends it.  Return: 0, or the first error of timerheap_kick(); -ENOENT does not end the call.
  */
 int timerheap_flush(struct timerheap *th, struct timerheap_kicks *kicks);
 
@@ -637,8 +637,8 @@ static inline void *timerheap_pointer(const struct timerheap_event *event)
  * the exceptions.
  *
  * The function makes one system call.  While the event of a periodic timer is unread, the kernel
- * checks the timer less and less often.  One KICK for at most 256 such timers follows.  So *@next
- * is not after their deadlines, and each event counts all periods that have passed.
+ * checks the timer less and less often.  So the function kicks such timers, up to 256 by one KICK.
+ * Then *@next is not after their deadlines, and each event counts all periods that have passed.
  *
  * The thread that takes events calls this function.  Return: 0; -EBADF as timerheap_wait().
  */
@@ -669,8 +669,8 @@ bool timerheap_next_before(struct timerheap *th, struct timerheap_event *event, 
  * depend on the number of unread events.  An event behind the batch may have an earlier deadline.
  * @function may start, stop and free any timer, and may take events itself.
  *
- * Return: the number of calls; 0: there was no event, or @max is 0.  It may be below @max although
- * events are unread: discarded events, and those that @function takes, count for the batch.
+ * Return: the number of calls; 0: there was no event, or @max is 0.  Events may be unread although
+ * the number is below @max: discarded ones, and those that @function takes, count for the batch.
  */
 uint32_t timerheap_reap(struct timerheap *th,
 			void (*function)(const struct timerheap_event *event, void *arg),

@@ -123,7 +123,7 @@ template <class Clock> using time_point = std::chrono::time_point<Clock, std::ch
  * Options
  */
 
-/* Which engine may serve the timers; any: the environment variable TIMERHEAP_ENGINE decides. */
+/* The engine that serves the timers; any: see timerheap_open_setup() without an engine's flag. */
 enum class engine : std::uint32_t {
 	any = 0,
 	kernel = TIMERHEAP_IN_KERNEL,
@@ -132,7 +132,7 @@ enum class engine : std::uint32_t {
 
 /* Why a wait has ended. */
 enum class woken {
-	event,		/* there is an event, or it was discarded; of loop::run(): stop() */
+	event,		/* there is an event, or it was discarded; of loop::run(): after stop() */
 	timeout,	/* the time has passed */
 	signal,		/* a signal has arrived */
 	clock_step,	/* CLOCK_REALTIME was stepped; only with options::report_steps */
@@ -143,7 +143,7 @@ struct options {
 	std::uint32_t slots = 0;		/* the number of timers, at least 1 */
 	std::uint32_t max_slots = 0;		/* limit of grow(); 0: @slots */
 	std::chrono::nanoseconds slack{0};	/* of timers without own slack; negative: 0 */
-	int cpu = -1;				/* CPU that expires timers; -1: that of the start */
+	int cpu = -1;				/* CPU that expires timers; -1: that of a start */
 	bool unlimited = false;			/* no limit of CPU time; periods from 1 us */
 	bool report_steps = false;		/* waits return woken::clock_step */
 	enum engine engine = engine::any;
@@ -233,7 +233,7 @@ struct closer {
 	void operator()(struct timerheap *th) const noexcept { timerheap_close(th); }
 };
 
-/* Open a context of timerheap.h.  Return: it; nullptr with errno. */
+/* Open a context of timerheap.h.  Return: the context; nullptr with errno. */
 template <class Clock> struct timerheap *open(const options &options)
 {
 	struct timerheap_setup setup = {};
@@ -252,7 +252,7 @@ template <class Clock> struct timerheap *open(const options &options)
 	return timerheap_open_setup(&setup);
 }
 
-/* The part of a callback_timer that a loop knows: the data of its slot point to it. */
+/* The part of a callback_timer that a loop knows.  The data of the timer's slot point to a node. */
 struct node {
 	void (*call)(node *node, const struct timerheap_event &raw);
 };
@@ -377,7 +377,7 @@ public:
 
 	/*
 	 * Let the context have at least @slots slots.  The thread that takes events calls this.
-	 * Throws EINVAL: @slots is above options::max_slots; ENOSPC, ENOMEM, EINTR, EBADF.
+	 * Throws EINVAL: @slots is above options::max_slots; ENOSPC, ENOMEM, EBADF.
 	 */
 	void grow(std::uint32_t slots)
 	{ detail::check(timerheap_grow(th_.get(), slots), "timerheap_grow"); }
@@ -429,7 +429,7 @@ public:
 	}
 
 protected:
-	/* Own the context of timerheap.h that a function @what has returned. */
+	/* Own the context @th of timerheap.h; nullptr: throw errno with the text @what. */
 	basic_context(struct timerheap *th, const char *what) : th_(th)
 	{
 		if (!th)
@@ -580,7 +580,7 @@ private:
  * Timers
  */
 
-/* At most 256 started timers: one system call kicks all their slots.  One thread uses the list. */
+/* A list of at most 256 started timers: one system call kicks their slots.  One thread uses it. */
 class kicks {
 public:
 	template <class Clock>
@@ -592,7 +592,7 @@ public:
 	/* Kick the slots, and ignore an error.  To get the error, call flush() before. */
 	~kicks() { timerheap_flush(th_, &kicks_); }
 
-	/* Kick the slots.  Before that, the timers may not expire.  Throws EBADF, EDEADLK. */
+	/* Kick the slots.  Before this call the timers may not expire.  Throws EBADF, EDEADLK. */
 	void flush() { detail::check(timerheap_flush(th_, &kicks_), "timerheap_flush"); }
 
 private:
@@ -626,7 +626,7 @@ public:
 	template <class Time> unsigned int start(Time deadline)
 	{ return check(timerheap_start(th_, slot_, convert(deadline))); }
 
-	/* The same, but leave the KICK of the slot to @kicks.  Throws as kicks::flush(). */
+	/* Start the timer once, and leave its KICK to @kicks.  Throws as kicks::flush(). */
 	template <class Time> unsigned int start(Time deadline, kicks &kicks)
 	{
 		std::uint64_t ns = convert(deadline);
@@ -649,7 +649,7 @@ public:
 		return check(timerheap_start_periodic(th_, slot_, convert(first), ns));
 	}
 
-	/* The same, but the first expiry is one period from now. */
+	/* Start the timer periodically: one period from now, and then every @period. */
 	template <class Rep, class Period>
 	unsigned int start_periodic(std::chrono::duration<Rep, Period> period)
 	{ return start_periodic(period, period); }
@@ -696,7 +696,7 @@ protected:
 	basic_timer(basic_timer &&other) noexcept
 		: th_(std::exchange(other.th_, nullptr)), slot_(other.slot_) {}
 
-	/* The former timer is stopped here, not when @other is destroyed. */
+	/* The slot that this object had is stopped and freed here, not when @other is destroyed. */
 	basic_timer &operator=(basic_timer &&other) noexcept
 	{
 		basic_timer moved(std::move(other));
@@ -745,8 +745,8 @@ public:
  * A timer that calls a function: function(event) if that compiles, otherwise function().
  *
  * The thread of the loop constructs, moves and destroys the timer.  The function may do so with
- * any other timer of the loop.  It may also destroy its own timer, and so itself, if it does not
- * use its captures afterwards.  It must not move its own timer or assign to it.
+ * any other timer of the loop.  The function may destroy its own timer, and so itself, if it does
+ * not use its captures afterwards.  The function must not move its own timer or assign to it.
  */
 template <class F, class Clock = std::chrono::steady_clock>
 class callback_timer : private detail::node, public basic_timer<Clock> {
@@ -760,7 +760,7 @@ public:
 		: node{call_function}, basic_timer<Clock>(std::move(other)),
 		  function_(std::move(other.function_)) { attach(); }
 
-	/* Also assigns F, which most lambdas forbid.  If that throws, both keep their timers. */
+	/* Also assigns F, which most lambdas forbid.  If F throws, both timers keep their slots. */
 	callback_timer &operator=(callback_timer &&other)
 		noexcept(std::is_nothrow_move_assignable_v<F>)
 	{

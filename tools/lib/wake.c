@@ -21,7 +21,7 @@
  *
  * TFD_TIMER_CANCEL_ON_SET makes the timerfd readable at each step.  The next read() or
  * timerfd_settime() then fails with ECANCELED, and timerfd_settime() has armed it nonetheless.
- * A context without TIMERHEAP_CANCEL_ON_SET uses that flag of the timerfd, too, and ignores the
+ * A context without TIMERHEAP_CANCEL_ON_SET uses TFD_TIMER_CANCEL_ON_SET, too, and ignores the
  * error.  Otherwise a step between the armed time and the interrupt would lose the wake-up.
  *
  * The armed time of a context on CLOCK_TAI contains the offset of CLOCK_TAI from CLOCK_REALTIME at
@@ -52,7 +52,8 @@ static int set_timerfd(int fd, uint64_t when, bool can_step)
 
 	/*
 	 * In a time namespace with a negative offset, the kernel subtracts the offset from the
-	 * time.  In some kernels that overflows.  Only clocks that cannot step have such offsets.
+	 * time.  In some kernels that overflows, so limit the time.  Only clocks that cannot step
+	 * have such offsets.
 	 */
 	if (!can_step && when > TIMERHEAP_NEVER / 2)
 		when = TIMERHEAP_NEVER / 2;
@@ -67,7 +68,7 @@ int __timerheap_wake_open(clockid_t clock, bool can_step, int flags)
 {
 	int fd, error;
 
-	/* EFD_NONBLOCK and TFD_NONBLOCK are the same flag. */
+	/* @flags fits both calls: EFD_NONBLOCK and TFD_NONBLOCK are the same flag. */
 	if (clock == TIMERHEAP_CLOCK_MANUAL)
 		fd = eventfd(0, EFD_CLOEXEC | flags);
 	else
@@ -155,7 +156,7 @@ int __timerheap_wake_thread_at(struct timerheap *th, uint64_t when)
 	int fd = context_of(th)->thread_fd, error;
 
 	error = arm(th, fd, when);
-	/* As above: arm() may have read the clocks before a step. */
+	/* After a clock step, arm again: arm() may have read the clocks before the step. */
 	if (error == -ECANCELED)
 		error = arm(th, fd, when);
 	th->process->thread_at = error ? TIMERHEAP_NEVER : when;
