@@ -38,7 +38,7 @@ fetch()
 	local file=$cache/loops/${source##*/} mirror
 	[ ! -e "$file" ] || return 0
 	mkdir -p "$cache/loops"
-	# shellcheck disable=SC2016 # apt-get expands it
+	# shellcheck disable=SC2016 # apt-get expands $(REPO_URI)
 	mirror=$("$here/archive" bookworm apt-get indextargets --format '$(REPO_URI)' | head -n 1)
 	"$here/archive" bookworm /usr/lib/apt/apt-helper download-file \
 		"${mirror}pool/main/$source" "$file" "SHA256:$hash" >&2

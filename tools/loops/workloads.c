@@ -10,8 +10,8 @@
  * percent of a CPU that executes 10^9 instructions a second.  The load of the same loop without
  * timers is subtracted.
  *
- * The loop wakes up every 10 ms by a timerfd, which is not a timer of the loop, and works on
- * N / 100 timers.  So the loop works on each timer once in a second:
+ * The loop wakes up every 10 ms by a timerfd, which is not a timer of the loop.  Each time, the
+ * loop does the following N / 100 times, and so N times in a second:
  *
  *	request		start a timer with a timeout of 10 s, and stop another timer, which was
  *			started half a second before
@@ -34,14 +34,14 @@
 #include "bench.h"
 
 #define MSEC		1000000
-#define TURN		10	/* ms */
-#define TURNS		100	/* in a second */
+#define TURN		10	/* ms from one wake-up by the timerfd to the next */
+#define TURNS		100	/* wake-ups in a second */
 #define TIMEOUT		10000	/* ms */
 #define WARM		(12 * TURNS)	/* after these turns, deadlines are spread over TIMEOUT */
 #define MEASURED	(50 * TURNS)
 
 static uint32_t n;
-static int turns = -MEASURED;	/* below 0: the loop runs without timers */
+static int turns = -MEASURED;	/* wake-ups so far; below 0: the loop runs without timers */
 static uint64_t seed = 88172645463325252, expired;
 static enum { REQUEST, IDLE, REPEAT, EXPIRE, WORKLOADS } workload;
 static const char *const names[] = { "request", "idle", "repeat", "expire" };
@@ -163,7 +163,7 @@ static void run_loop(int fd)
 }
 #endif
 
-/* Work on the timers of one of the 100 groups. */
+/* Do what the workload requires for one group of timers, of TURNS groups. */
 static void work(uint32_t group)
 {
 	uint32_t first = (uint64_t)n * group / TURNS, end = (uint64_t)n * (group + 1) / TURNS;

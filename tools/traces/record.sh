@@ -4,7 +4,7 @@
 # record.sh - record server.trace and boot.trace again, in virtual machines
 #
 # server.trace: redis-server under redis-benchmark, over loopback TCP.
-# boot.trace: a booting machine, from its first timer to its first program.
+# boot.trace: a virtual machine that boots, from its first timer to its first program.
 
 set -eu
 cd "$(dirname "$0")/../.."
