@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The commands, such as "timerheap stat".  argv[0] is the name of the command. */
+/* The commands, such as "timerheap stat".  argv[0] is the name of the command, such as "stat". */
 #ifndef COMMANDS_H
 #define COMMANDS_H
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# Complete the arguments of "timerheap" in bash.  The commands and their options are read
-# from the help texts of the command itself.
+# Complete the arguments of "timerheap" in bash.  This function reads the names of commands and
+# options from the help texts that the program prints.
 
 _timerheap()
 {

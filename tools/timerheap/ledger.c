@@ -10,7 +10,7 @@
 
 #define BATCH		256
 
-/* A timer that is overdue by this time counts as lost: no load makes a timer that late. */
+/* A timer that is overdue by more than 10 s counts as lost: no load should make it that late. */
 #define LOST_AFTER	(10 * SEC)
 
 void ledger_open(struct ledger *ledger, clockid_t clock, uint32_t slots,
@@ -20,7 +20,7 @@ void ledger_open(struct ledger *ledger, clockid_t clock, uint32_t slots,
 	ledger->pending = malloc(slots * sizeof(*ledger->pending));
 	if (!ledger->pending)
 		err(1, "%u timers", slots);
-	/* Fault the pages in before the free memory is measured. */
+	/* Touch the pages of @pending, so that their memory does not count as memory of timers. */
 	for (uint32_t i = 0; i < slots; i++)
 		ledger->pending[i] = 0;
 	ledger->free_memory = free_memory_bytes();
@@ -157,7 +157,7 @@ int64_t free_memory_bytes(void)
 
 	if (!file)
 		err(1, "/proc/meminfo");
-	/* Count page cache as free.  Otherwise its growth would be counted as memory of timers. */
+	/* Count buffers and page cache as free: their growth must not count as memory of timers. */
 	while (fgets(line, sizeof(line), file)) {
 		long long kb;
 

@@ -23,10 +23,10 @@ struct ledger {
 	struct timerheap *th;
 	clockid_t clock;
 	uint32_t slots;
-	uint64_t read, read_ns;	/* events taken without a wait; ns that this took */
+	uint64_t read, read_ns;	/* events taken by calls that did not wait; ns of these calls */
 	int32_t *pending;	/* for each slot: armings minus stops and expirations */
-	int64_t free_memory;	/* free bytes before the context was set up */
-	uint32_t kick[LEDGER_KICKS], kicks;	/* armed slots that still need a KICK */
+	int64_t free_memory;	/* free bytes of the machine before the context was set up */
+	uint32_t kick[LEDGER_KICKS], kicks;	/* armed slots that need a KICK; their number */
 	struct report *report;
 };
 

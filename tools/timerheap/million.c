@@ -33,8 +33,8 @@ static void usage(FILE *to)
 }
 
 /*
- * Perform @operation on each slot from @first up to, not including, @last.
- * Return: the average time in nanoseconds.
+ * Perform @operation on each slot from @first up to, not including, @last, and the KICKs.
+ * Return: the average time per slot in nanoseconds.
  */
 static double time_each(struct ledger *ledger, uint32_t first, uint32_t last,
 			void (*operation)(struct ledger *ledger, uint32_t slot))
@@ -86,9 +86,9 @@ static void run(struct ledger *ledger, uint32_t n)
 	 * No timer may be due before all timers are armed, stopped and postponed.  These
 	 * operations take 0.2 us per timer on a fast machine, and 5 us on an emulated one.
 	 * So first arm one hundredth of the timers, with deadlines that allow 15 us per timer,
-	 * and measure the time of a start.  The deadlines of the other starts depend on it.
-	 * The earliest of them is due - spread / 2 after begin: 1 s plus 2 t, if all starts
-	 * together take the time t.  The 2 t are for:
+	 * and measure the time of a start.  The deadlines of the other timers depend on that time.
+	 * The earliest one, of a postponement, is due - spread / 2 after begin: 1 s plus 2 t, if
+	 * all starts together take the time t.  The 2 t are for:
 	 *
 	 *	1 t	all starts
 	 *	0.5 t	the stops of 70 % and the postponements of 25 %

@@ -42,7 +42,7 @@
 #include "parse.h"
 
 #define SEC	1000000000LL
-#define CPUS	8192		/* the most that a kernel supports */
+#define CPUS	8192		/* the most CPUs that a kernel supports */
 
 /* A time this far ahead of monotonic time is real time. */
 #define TEN_YEARS	(10 * 365 * 86400LL * SEC)
@@ -50,7 +50,7 @@
 /* If a timer is started later than this after its cancel, that is no postponement. */
 #define POSTPONE_MAX	(SEC / 10000)
 
-/* No kernel runs for 73 years.  The sum of 4 such times does not overflow. */
+/* 73 years in ns: no kernel runs for longer.  The sum of 4 such times does not overflow. */
 #define TIME_MAX	(INT64_MAX / 4)
 
 /*
@@ -61,20 +61,20 @@ struct timer {
 	uint64_t address;
 	uint32_t number;
 	bool hrtimer, armed;
-	size_t cancel;		/* if the last operation was a cancel: its index + 1; else 0 */
+	size_t cancel;		/* 1 + index in ops of the last operation, a cancel; 0: no cancel */
 };
 
 /* An operation as parsed, while the length of a jiffy is not known yet. */
 struct raw_op {
 	struct trace_op op;
-	int64_t jiffies;	/* if in_jiffies: the timeout; op.deadline is not set yet */
+	int64_t jiffies;	/* if in_jiffies: timeout in jiffies; op.deadline is not set yet */
 	bool in_jiffies;
-	bool ignored;		/* a cancel that was part of a postponement */
+	bool ignored;		/* a cancel that is not in the trace: part of a postponement */
 };
 
 struct parser {
 	int64_t realtime_offset;
-	uint64_t begin, end;		/* times of the first and last event */
+	uint64_t begin, end;		/* times of the first and last event of a timer, in ns */
 	struct timer *timers;		/* hash table with open addressing */
 	size_t timers_room, nr_timers;
 	struct raw_op *ops;
@@ -159,7 +159,7 @@ static bool parse_field(const char *line, const char *key, int base, int64_t *va
 }
 
 /*
- * Parse "[001] d..2. 12.345678: name:".
+ * Parse "[001] d..2. 12.345678: name:".  Set *@cpu, *@time in nanoseconds, and @name.
  * Return: the rest of the line; NULL: the line is not an event.
  */
 static const char *parse_head(const char *line, unsigned int *cpu, uint64_t *time, char *name,
@@ -244,9 +244,9 @@ static void arm(struct parser *parser, const char *fields, unsigned int cpu, uin
 /*
  * Handle a cancel or an expiry of a timer.
  *
- *	armed			add the operation
- *	cancelled, and expires	change the cancel to an expiry
- *	otherwise		ignore the event
+ *	the timer is armed		add the operation
+ *	it was cancelled, and expires	change the operation cancel to an expiry
+ *	otherwise			ignore the event
  */
 static void disarm(struct parser *parser, struct timer *timer, uint64_t time, bool cancel,
 		   bool expire)
@@ -316,7 +316,7 @@ static int64_t jiffy_ns(const struct parser *parser)
 	return SEC / best;
 }
 
-/* Convert @n jiffies of @length to nanoseconds, at most TIME_MAX. */
+/* Convert @n jiffies of @length ns each to nanoseconds, between -TIME_MAX and TIME_MAX. */
 static int64_t jiffies_to_ns(int64_t n, int64_t length)
 {
 	int64_t most = TIME_MAX / length;

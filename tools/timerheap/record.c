@@ -15,7 +15,7 @@
  * Before the command reads that buffer, it stops the kernel's recording to the buffer.  It does not
  * start the recording again.
  *
- * The trace has the number of events that did not fit into a buffer.
+ * The trace states how many events are missing in it because a buffer was full.
  */
 #include <dirent.h>
 #include <err.h>
@@ -124,7 +124,7 @@ static void wait_for(char **command, unsigned int seconds)
 		err(1, "fork");
 	if (!pid) {
 		execvp(*command, command);
-		/* Not exit(), since that would remove the instance of the parent. */
+		/* exit() would remove the tracing instance of the parent. */
 		warn("%s", *command);
 		_exit(127);
 	}
@@ -160,7 +160,7 @@ static uint64_t lost_events(const char *dir)
 	return sum;
 }
 
-/* Parse the buffer of a tracing folder into @trace. */
+/* Parse the buffer of a tracing folder into @trace, and count the events that were lost. */
 static void read_buffer(const char *dir, struct trace *trace)
 {
 	struct parser *parser = parser_new(clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC));

@@ -37,7 +37,7 @@ static void run(struct ledger *ledger, const struct trace *trace, double speed)
 		const struct trace_op *op = &trace->ops[i];
 		int64_t at = begin + op->time / speed;
 
-		/* If the replay is behind its schedule, take events every 64th operation. */
+		/* If the replay is behind its schedule, take events only every 64th operation. */
 		if (clock_ns(ledger->clock) < at || i % 64 == 0)
 			ledger_reap(ledger, at);
 		switch (op->kind) {
@@ -52,7 +52,7 @@ static void run(struct ledger *ledger, const struct trace *trace, double speed)
 			break;
 		}
 	}
-	/* Timers due within 1 s after the trace expire.  ledger_close() stops the others. */
+	/* Let timers expire that are due up to 1 s after the end.  ledger_close() stops others. */
 	ledger_reap(ledger, end + SEC);
 	ledger->report->duration_ns = clock_ns(ledger->clock) - begin;
 }

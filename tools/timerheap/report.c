@@ -46,7 +46,7 @@ uint64_t lateness_percentile(struct lateness *lateness, double percent)
 	return lateness->ns[rank ? rank - 1 : 0];
 }
 
-/* Return the step of a value.  Step 0 is for the value 0; step i is for 2^(i-1) to 2^i - 1. */
+/* Return the histogram's step of a value.  Step 0 is for 0; step i is for 2^(i-1) to 2^i - 1. */
 static int step_of(uint64_t ns)
 {
 	return ns ? 64 - __builtin_clzll(ns) : 0;

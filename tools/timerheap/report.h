@@ -13,15 +13,15 @@ struct lateness {
 };
 
 struct report {
-	const char *what;		/* the trace or load */
+	const char *what;		/* description of the trace or the load */
 	uint64_t operations, armed, stopped, postponed, expired, drained;
 	uint64_t lost, doubled, early;
 	uint64_t calls;			/* KICKs, DRAINs and waits, each as one system call */
 	uint64_t duration_ns;
 	double bytes_per_timer;		/* below 0: not measured */
-	struct { const char *name; double ns; } cost[4];	/* average, of one operation */
-	struct lateness lateness;	/* of the kernel: fired - deadline */
-	struct lateness reading;	/* of the program: time of the read - deadline */
+	struct { const char *name; double ns; } cost[4];	/* average time of one operation */
+	struct lateness lateness;	/* of expiry in the kernel: fired - deadline */
+	struct lateness reading;	/* of the program: time when it took the event - deadline */
 };
 
 void lateness_add(struct lateness *lateness, uint64_t ns);

@@ -125,7 +125,8 @@ void snapshot_contexts(struct snapshot *snapshot, char *text)
 
 /*
  * Find a heap.
- * Return: the heap; NULL: the heap was created after "heaps" was read.
+ * Return: the heap; NULL: the snapshot does not have it.  The heap may have been created after the
+ * file "heaps" was read.
  */
 static struct heap *find_heap(const struct snapshot *snapshot, const char *clock, uint64_t nr,
 			      uint64_t account)
@@ -139,7 +140,7 @@ static struct heap *find_heap(const struct snapshot *snapshot, const char *clock
 	return NULL;
 }
 
-/* Parse "END:COUNT".  END is a power of two, or "more" in the last step. */
+/* Parse "END:COUNT", a step of a histogram.  END is a power of two, or "more" in the last step. */
 static void set_step(struct heap *heap, char *word)
 {
 	char *count = strchr(word, ':');

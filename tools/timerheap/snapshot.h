@@ -27,7 +27,7 @@ struct heap {
 	uint64_t lateness[SNAPSHOT_STEPS];	/* expirations in each step */
 };
 
-/* The use of a CPU by an account.  @rest: ns until the used CPU time is repaid. */
+/* The use of a CPU by an account.  @cpu_time: in ns.  @rest: ns until used CPU time is repaid. */
 struct account {
 	char uid[12];				/* as in struct heap */
 	uint64_t account, cpu, cpu_time, throttled, rest;
@@ -35,7 +35,7 @@ struct account {
 
 struct context {
 	char clock[12], command[64];
-	char account[12];			/* "-": not set up */
+	char account[12];			/* number; "-": SETUP was not called */
 	uint64_t context, pid, uid, slots, bytes, waiting, events;
 };
 

@@ -132,7 +132,7 @@ static void test_damage(void)
 	free(bytes);
 }
 
-/* Text of Linux 6.1 and 6.12, with jiffies of 4 ms. */
+/* Tracepoints as Linux 6.1 and 6.12 print them, with jiffies of 4 ms. */
 static const char *const lines[] = {
 	"# tracer: nop",
 	"    bash-77  [001] d.h2.   100.000000: timer_start: timer=00000000aa function=f expires=4294892300 [timeout=25] cpu=1 idx=1 flags=",
@@ -184,14 +184,14 @@ static void test_parser(void)
 /* The kernel also prints a cancel before it postpones or expires a timer. */
 static const char *const cancels[] = {
 	" a-1 [001] d.h2. 1.000000: timer_start: timer=aa function=f expires=100 [timeout=25] cpu=1",
-	/* Postponed. */
+	/* Postponed: the cancel of another timer on CPU 0 in between does not matter. */
 	" a-1 [001] d.h2. 1.000100: timer_cancel: timer=aa",
 	" a-1 [000] d.h2. 1.000101: timer_cancel: timer=ee",
 	" a-1 [001] d.h2. 1.000105: timer_start: timer=aa function=f expires=100 [timeout=25] cpu=1",
-	/* Cancelled, and started again 1 ms later. */
+	/* Not postponed, but cancelled, and started again 1 ms later. */
 	" a-1 [001] d.h2. 1.001000: timer_cancel: timer=aa",
 	" a-1 [001] d.h2. 1.002000: timer_start: timer=aa function=f expires=100 [timeout=25] cpu=1",
-	/* Cancelled, and started again by another CPU. */
+	/* Not postponed, but cancelled, and started again by another CPU. */
 	" a-1 [001] d.h2. 1.003000: timer_cancel: timer=aa",
 	" a-1 [002] d.h2. 1.003001: timer_start: timer=aa function=f expires=100 [timeout=25] cpu=1",
 	/* Expired, and started again by its function. */
@@ -258,9 +258,9 @@ static struct {
 		NO_FAULT,
 		LOSE_EVENT,		/* the timer expires without an event */
 		NEVER_EXPIRE,		/* the timer stays pending when it is due */
-		EXPIRE_TWICE,		/* its event has 2 expirations */
-		EXPIRE_EARLY,		/* it expires before its deadline */
-		WRONG_DATA,		/* its event has the data of another timer */
+		EXPIRE_TWICE,		/* the timer's event has 2 expirations */
+		EXPIRE_EARLY,		/* the timer expires before its deadline */
+		WRONG_DATA,		/* the timer's event has the data of another timer */
 	} fault;
 	int64_t now;
 	int64_t deadline[FAKE_SLOTS];	/* 0: idle */
@@ -363,7 +363,8 @@ unsigned int device_drain(struct timerheap *th, struct timerheap_pending *pendin
 }
 
 /*
- * Arm all timers, stop 20, postpone 20.  The timers of slots 90 to 99 are due after the end.
+ * Run a ledger on the fake device: arm all timers, stop 20, postpone 20.  The timers of slots 90 to
+ * 99 are due after the end, so the ledger drains them.
  */
 static struct report run_ledger(int fault)
 {
@@ -437,8 +438,8 @@ static struct snapshot make_snapshot(int64_t time, const char *heaps, const char
 }
 
 /*
- * Two snapshots, 2 s apart.  Between them, one heap and one context are freed, and one heap and
- * one context are created.
+ * Test two snapshots, 2 s apart.  Between them, one heap and one context are freed, and one heap
+ * and one context are created.
  */
 static void test_snapshot(void)
 {

@@ -48,12 +48,12 @@ static void usage(FILE *to)
 
 static enum sort sort = RATE;
 
-/* The sums of an account.  Each user has one.  Kernel modules and unlimited contexts share one. */
+/* The sums of an account: that of a user, or that of kernel modules and unlimited contexts. */
 struct user {
 	char uid[12];
 	uint64_t account;
 	uint64_t cpu_time;		/* on all CPUs together: nanoseconds per second */
-	uint64_t most, most_cpu;	/* the most CPU time on one CPU, and that CPU */
+	uint64_t most, most_cpu;	/* the most CPU time on one CPU, in ns/s, and that CPU */
 	uint64_t throttled;		/* runs per second that ended because of a limit */
 	uint64_t own;			/* of @throttled: those that the user's limit has ended */
 	uint64_t rest;			/* ns until used CPU time is repaid; maximum of all CPUs */
@@ -105,7 +105,7 @@ static int compare_contexts(const void *a, const void *b)
 	return compare(context_key(x), context_key(y), x, y);
 }
 
-/* Allocate an array of pointers to @nr structures of @size, so that it can be sorted. */
+/* Allocate an array of pointers to @nr structures of @size bytes, for qsort(). */
 static void *pointers(void *all, size_t nr, size_t size)
 {
 	char **to = malloc((nr + 1) * sizeof(*to));
@@ -147,7 +147,7 @@ static const char *format_bytes(double value)
 	return scaled(value, units, 1024);
 }
 
-/* Format the first deadline.  @heap has it as nanoseconds after the snapshot; "-": none. */
+/* Format the first deadline of a heap, which is nanoseconds after the snapshot; "-": none. */
 static const char *format_first(const struct heap *heap)
 {
 	double ns = strtod(heap->first, NULL);
@@ -260,7 +260,7 @@ static struct user *sum_users(const struct snapshot *rates, size_t *nr)
 		const struct context *context = &rates->contexts[i];
 
 		if (*context->account < '0')
-			continue;	/* not set up */
+			continue;	/* the context is not set up */
 		user = find_user(users, nr, strtoull(context->account, NULL, 10));
 		if (!*user->uid)
 			snprintf(user->uid, sizeof(user->uid), "%" PRIu64, context->uid);
@@ -276,7 +276,7 @@ static const char *limit_of(const struct user *user)
 	/*
 	 * A queue may stay throttled for longer than the time between two screens.  Then no
 	 * throttled run was counted, but @rest is above 0.  A user below the limit may have a @rest
-	 * of less than 0.48 ms (core/budget.c).  So ignore a @rest of 1 ms or less.
+	 * of less than 0.48 ms (module/core/budget.c).  So ignore a @rest of 1 ms or less.
 	 */
 	if (user->own || user->rest > 1000000)
 		return "user";
@@ -424,7 +424,7 @@ static void wait_for_next(unsigned int seconds, bool keys)
 		ended = 1;	/* the terminal was closed */
 }
 
-/* Get the size of the screen, without its last line.  In batch mode there is no limit. */
+/* Set @lines and @columns to the screen without its last line.  Batch mode has no limit. */
 static void get_size(bool batch)
 {
 	struct winsize size = {};

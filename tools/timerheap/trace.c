@@ -9,7 +9,7 @@
 
 static const char magic[8] = "THTRACE1";
 
-/* Bytes to write, or to read. */
+/* The bytes of a trace, which are being written or read. */
 struct buffer {
 	uint8_t *bytes;
 	size_t size;
@@ -141,9 +141,10 @@ uint8_t *trace_encode(const struct trace *trace, size_t *size)
 }
 
 /*
- * Read an operation.  The trace has its time, and the span from there to the deadline.  A time
- * above INT64_MAX / 2 is an error.  A span outside of INT64_MIN / 2 to INT64_MAX / 2 is clamped.
- * So the sum of time and span does not overflow.
+ * Read an operation.  The trace has the time since the previous operation, and the span from the
+ * operation to the deadline.  *@last is the sum of the times so far.  A sum above INT64_MAX / 2 is
+ * an error.  A span outside of INT64_MIN / 2 to INT64_MAX / 2 is clamped.  So the sum of time and
+ * span does not overflow.
  */
 static void get_op(struct buffer *buffer, struct trace *trace, uint64_t *last)
 {
