@@ -153,7 +153,10 @@ static void init(struct context *context, const struct timerheap_setup *setup, i
 	p->thread_at = TIMERHEAP_NEVER;
 }
 
-/* Size of the fields that each program has, since the first header with this engine has them. */
+/*
+ * The least size of a program's struct timerheap_setup.  In the first header for this engine, the
+ * structure ended after @max_slots.
+ */
 #define SETUP_SIZE	(offsetof(struct timerheap_setup, max_slots) + sizeof(uint32_t))
 
 /*

@@ -123,7 +123,7 @@ template <class Clock> using time_point = std::chrono::time_point<Clock, std::ch
  * Options
  */
 
-/* The engine that serves the timers; any: see timerheap_open_setup() without an engine's flag. */
+/* The engine that serves the timers; any: as timerheap_open_setup() without a flag for engines. */
 enum class engine : std::uint32_t {
 	any = 0,
 	kernel = TIMERHEAP_IN_KERNEL,
@@ -143,7 +143,7 @@ struct options {
 	std::uint32_t slots = 0;		/* the number of timers, at least 1 */
 	std::uint32_t max_slots = 0;		/* limit of grow(); 0: @slots */
 	std::chrono::nanoseconds slack{0};	/* of timers without own slack; negative: 0 */
-	int cpu = -1;				/* CPU that expires timers; -1: that of a start */
+	int cpu = -1;				/* CPU that expires timers; -1: CPU of each start */
 	bool unlimited = false;			/* no limit of CPU time; periods from 1 us */
 	bool report_steps = false;		/* waits return woken::clock_step */
 	enum engine engine = engine::any;
