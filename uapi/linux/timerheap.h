@@ -373,7 +373,7 @@ struct timerheap_info {
  * struct timerheap_setup - set up the context, once for each open
  * @clock: CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME, CLOCK_TAI or TIMERHEAP_CLOCK_MANUAL
  * @flags: 0, or a combination of TIMERHEAP_CANCEL_ON_SET, TIMERHEAP_ON_CPU and
- *         TIMERHEAP_UNLIMITED, which needs CAP_SYS_RESOURCE.  Bits 29 and 30 are for libtimerheap
+ *         TIMERHEAP_UNLIMITED, which needs CAP_SYS_RESOURCE.  Bits 28 to 30 are for libtimerheap
  * @slots: number of slots, 1 to &timerheap_info.max_slots
  * @cpu:   with TIMERHEAP_ON_CPU, the CPU that the timers are queued on; otherwise 0
  * @slots_offset: out: offset of the slots, for mmap()
