@@ -10,8 +10,8 @@ DKMS_SOURCE ?= /usr/src/timerheap-$(VERSION)
 kbuild := $(MAKE) -C $(KDIR) M=$(CURDIR)
 LAB := selftests/vm
 # KERNEL= selects the kernel of "make demo", "make bench", "make shell" and "make lint".  With
-# KERNEL=, "make check" and "make check-all" run the test programs on that kernel only.  The other
-# rows of both targets run on their own kernels.
+# KERNEL=, "make check" and "make check-all" run the test programs on that kernel only.  All other
+# tests of these two targets run on the kernels that selftests/vm/check names.
 export KERNEL
 
 .PHONY: modules install install-settings uninstall dkms dkms-source deb check check-all \
@@ -46,8 +46,8 @@ install-settings:
 	install -D -m 644 tools/udev/70-timerheap.rules $(udev_rule)
 	install -D -m 644 tools/modules-load.d/timerheap.conf $(load_at_boot)
 
-# kbuild chooses the folder of the module, so search for the module.  Leave out the folders of
-# dkms, which removes its own files.
+# kbuild has chosen the folder of the module, so find the module by its name.  Leave out the folders
+# of dkms: "dkms remove" removes their files.
 uninstall: | $(KDIR)/Makefile
 	find $(INSTALL_MOD_PATH)/lib/modules/$(release) \
 		-path '*/dkms' -prune -o -name 'timerheap.ko*' -exec rm {} +
@@ -75,8 +75,9 @@ dkms-source:
 		module/core/*.[ch] module/device/*.[ch] module/Kbuild.core \
 		include/linux/*.h uapi/linux/*.h $(DKMS_SOURCE)
 
-# Build in a copy of the tree, since dpkg writes files into the tree and next to it.  The
-# date is SOURCE_DATE_EPOCH, or that of the last commit, so the same sources make the same packages.
+# "make deb" builds the packages in a copy of the tree, since dpkg writes files into the tree and
+# next to it.  The date of the packages is SOURCE_DATE_EPOCH, or that of the last commit, or outside
+# of a git repository that of the file VERSION.  So the same sources make the same packages.
 packaged := Kbuild Makefile VERSION README.md CHANGELOG.md SECURITY.md dkms.conf Documentation \
 	    debian include module samples tools uapi
 packaged_at = $$(date -uR -d @$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || \
@@ -103,7 +104,8 @@ check-all:
 check-packages:
 	@selftests/package/check
 
-# Record the interface of programs, if a change of it is intended.
+# Write the interface of programs to the record in selftests/abi, after an intended change: "make
+# check" fails if the interface differs from the record.
 abi-record:
 	@$(LAB)/packages abi
 	@selftests/abi/check record
