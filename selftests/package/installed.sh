@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# shellcheck disable=SC2154 # the scripts that source this file set here and version
+# shellcheck disable=SC2154 # the scripts that source this file set $here and $version
 #
 # Tests of installed packages.  The script that sources this file sets $here, its folder, and
 # $version, the version of the packages.

@@ -5,7 +5,8 @@
 
 failed=no
 
-# ok NAME COMMAND...: run a test, and print the end of its output only if the test fails
+# ok NAME COMMAND...: run COMMAND, and print whether the test NAME has passed; if COMMAND fails,
+# also print the last 40 lines of its output
 ok()
 {
 	local name=$1 output
