@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# shellcheck disable=SC2034 # the scripts that source this file use these
+# shellcheck disable=SC2034 # the scripts that source this file use the variables
 #
 # Shared by all parts of the lab: paths, messages, root rights, and a lock between scripts of
 # the lab that run at the same time.
@@ -10,12 +10,12 @@
 
 set -eu -o pipefail
 export LC_ALL=C
-# If make has called this script, its options must not reach the make that the script calls.
+# If make runs this script, the options of that make must not reach the make that the script runs.
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # The tree to build from: the tree of the lab, or TIMERHEAP_TREE.  The scripts selftest and
-# mutants set that to a changed copy.
+# mutants set TIMERHEAP_TREE to a changed copy of the tree.
 top=${TIMERHEAP_TREE:-$(cd "$here/../.." && pwd)}
 build=$top/build
 # Kernels are large and change seldom, so they are kept outside the checkout.
@@ -86,9 +86,9 @@ as_root()
 	fi
 }
 
-# Wait for a lock that only one script at a time has.  The kernel releases the lock when all
-# processes have closed descriptor 9.  Children that outlive the script must not inherit the
-# descriptor.
+# lock FILE: wait for the lock FILE, which one script at a time holds, on descriptor 9.  The kernel
+# releases the lock when all processes have closed that descriptor.  So a child that outlives the
+# script must not inherit the descriptor.
 lock()
 {
 	mkdir -p "$(dirname "$1")"
