@@ -4,9 +4,9 @@ package timerheap
 
 import "sync/atomic"
 
-// The parts of <linux/timerheap.h> that the package uses.  The names are those of the header,
-// without TIMERHEAP_ or timerheap_.  abi_test.go compares the values with selftests/abi/header, the
-// record of the header.
+// The parts of <linux/timerheap.h> that the package uses, with names in the style of Go:
+// TIMERHEAP_NEVER is abiNever, TIMERHEAP_IOC_KICK is iocKick, and struct timerheap_kick is
+// kickCall.  abi_test.go compares the values with selftests/abi/header, the record of the header.
 
 const (
 	abiLayout      = 2
@@ -17,7 +17,8 @@ const (
 	abiDiscarded   = 1 << 63
 )
 
-// The numbers of the calls on amd64, arm64 and riscv64, the processors of device_linux.go.
+// The request numbers of ioctl() for SETUP, KICK and GROW.  They hold for amd64, arm64 and riscv64,
+// the processors for which Go compiles device_linux.go.
 const (
 	iocSetup = 0xc048bc01
 	iocKick  = 0xc018bc08
@@ -27,7 +28,7 @@ const (
 // slotStride is the number of bytes from one slot to the next.
 const slotStride = 64
 
-// slot is struct timerheap_slot, in memory that the kernel shares.
+// slot is struct timerheap_slot: one timer, in memory that the process and the kernel share.
 type slot struct {
 	deadline        atomic.Uint64
 	period          atomic.Uint64
@@ -50,7 +51,7 @@ type ring struct {
 	program   [8]uint64
 }
 
-// setupCall is struct timerheap_setup.
+// setupCall is struct timerheap_setup, the argument of SETUP.
 type setupCall struct {
 	clock       uint32
 	flags       uint32
@@ -67,13 +68,13 @@ type setupCall struct {
 	maxSlots    uint32
 }
 
-// growCall is struct timerheap_grow.
+// growCall is struct timerheap_grow, the argument of GROW.
 type growCall struct {
 	flags uint32
 	slots uint32
 }
 
-// kickCall is struct timerheap_kick.
+// kickCall is struct timerheap_kick, the argument of KICK.
 type kickCall struct {
 	slots    uint64
 	nr       uint32

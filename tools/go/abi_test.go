@@ -37,7 +37,7 @@ var goStructures = map[string]reflect.Type{
 	"timerheap_kick":  reflect.TypeOf(kickCall{}),
 }
 
-// goName returns the name in abi.go of a field of the header.
+// goName returns the name that a field of the header has in abi.go: slotStride for slot_stride.
 func goName(name string) string {
 	words := strings.Split(name, "_")
 	for i := range words[1:] {
@@ -46,7 +46,7 @@ func goName(name string) string {
 	return strings.Join(words, "")
 }
 
-// compareRecord returns the differences between a record and abi.go.
+// compareRecord returns the differences between a record of the header and abi.go.
 func compareRecord(record string) (differences []string) {
 	differ := func(format string, values ...any) {
 		differences = append(differences, fmt.Sprintf(format, values...))
@@ -77,7 +77,7 @@ func compareRecord(record string) (differences []string) {
 			if uint64(kind.Size()) != value {
 				differ("%s, and %d bytes in Go", line, kind.Size())
 			}
-		// The record has the entries of the ring with size 0.  The Go structure omits them.
+		// The record has the array of ring entries as a field of size 0, which ring omits.
 		case part[0] == "field" && kind != nil && part[3] != "0":
 			fields[structure]++
 			mine, ok := kind.FieldByName(goName(field))
@@ -114,8 +114,8 @@ func TestABIAgreesWithRecordOfHeader(t *testing.T) {
 		t.Error("slotStride is ", slotStride)
 	}
 
-	// The comparison notices each changed constant, structure size or field offset that the
-	// package uses.
+	// Change one number of the record at a time.  compareRecord must notice each changed
+	// constant, structure size and field offset that the package uses.
 	changes := 0
 	number := regexp.MustCompile(`^(\w+ )(\S+)( )(\w+)`)
 	lines := strings.Split(record, "\n")

@@ -9,7 +9,9 @@ import (
 	"time"
 )
 
-// Benchmarks against package time, while 32768 other timers are pending.
+// Benchmarks against package time.  While a benchmark runs, 32768 other timers are pending.
+// Exception: BenchmarkWithTimeout compares with package context, and no other timer is pending.
+// Each benchmark runs on these engines:
 //
 //	time		package time itself
 //	process		this package, without the device
@@ -116,7 +118,7 @@ func BenchmarkAfterFunc(b *testing.B) {
 	})
 }
 
-// BenchmarkStartStopMany starts 1000 timers and then stops them, as requests do.
+// BenchmarkStartStopMany starts 1000 timers and then stops them, like the timeouts of requests.
 func BenchmarkStartStopMany(b *testing.B) {
 	bench(b, func(b *testing.B, afterFunc func(time.Duration, func()) benchTimer) {
 		b.RunParallel(func(pb *testing.PB) {

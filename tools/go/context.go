@@ -13,7 +13,8 @@ import (
 // It embeds a context of context.WithCancel, which ends when the parent ends.  Done returns the
 // channel of the embedded context.  When the timer expires, the package cancels the embedded
 // context, whose error is then Canceled.  So deadlineContext has an error of its own, err, which is
-// set once.  finish sets err in the critical section in which it cancels the embedded context.
+// set once.  finish sets err in the critical section in which it cancels the embedded context.  So
+// Err cannot return the Canceled of a context that the timer ends.
 //
 //	ends by			err
 //	the timer		context.DeadlineExceeded
@@ -23,7 +24,7 @@ import (
 // A standard context has a list of the contexts that are derived from it.  To find the standard
 // context among the parents, package context calls Value with a key of its own.  Contexts in the
 // list of the embedded context would get its error, Canceled.  So Value hides the embedded context.
-// Package context then waits for Done in a goroutine, and reads Err.
+// For a derived context, package context then starts a goroutine that waits for Done and reads Err.
 
 // deadlineContext is the context of WithDeadline.
 type deadlineContext struct {
@@ -38,9 +39,9 @@ type deadlineContext struct {
 }
 
 // WithTimeout returns a copy of parent that ends after d, with the error context.DeadlineExceeded.
-// It ends earlier if the parent ends, or if the program calls the returned function.  The program
-// calls this function when its work is finished.  Only this call and the expiry end the timer, even
-// if the parent has ended.
+// The copy ends earlier if the parent ends, or if the program calls the returned function.  The
+// program calls that function when its work is finished.  Without the call, the timer stays pending
+// until the deadline, even if the parent has ended.
 // WithTimeout panics if parent is nil.
 func WithTimeout(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return WithDeadline(parent, time.Now().Add(d))
@@ -48,8 +49,8 @@ func WithTimeout(parent context.Context, d time.Duration) (context.Context, cont
 
 // WithDeadline returns a copy of parent that ends at the time d, as WithTimeout.  If the deadline
 // of the parent is not later, the copy has that deadline, and needs no timer.  If d has a reading
-// of the monotonic clock, no step of the wall clock has an effect.  If d has none, no step after
-// the call has an effect.
+// of the monotonic clock, the end does not depend on the wall clock.  If d has none, a step of the
+// wall clock after the call does not change the end.
 func WithDeadline(parent context.Context, d time.Time) (context.Context, context.CancelFunc) {
 	if parent == nil {
 		panic("timerheap: WithDeadline with a nil parent")
@@ -101,13 +102,13 @@ func (c *deadlineContext) String() string {
 	return "timerheap.WithDeadline(" + c.deadline.String() + ")"
 }
 
-// cancel is the function that WithDeadline returns.
+// cancel ends the context and stops its timer.  WithDeadline returns this function to the program.
 func (c *deadlineContext) cancel() {
 	c.finish(context.Canceled)
 	c.timer.stop()
 }
 
-// finish ends the context with an error, unless it has ended.
+// finish ends the context with the error err, unless the context has ended already.
 func (c *deadlineContext) finish(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

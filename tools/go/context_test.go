@@ -15,9 +15,10 @@ import (
 	"time"
 )
 
-// The behaviors that Go's own tests of package context check for deadlines, and some more.
+// These tests check the behaviors of deadlines that Go's own tests of package context check, and
+// more.
 
-// ends fails unless the context ends with an error.
+// ends fails the test unless the context ends, with the error err.
 func ends(t *testing.T, c context.Context, err error) {
 	t.Helper()
 	receive(t, c.Done())
@@ -26,7 +27,7 @@ func ends(t *testing.T, c context.Context, err error) {
 	}
 }
 
-// lives fails if the context has ended.
+// lives fails the test if the context has ended.
 func lives(t *testing.T, c context.Context) {
 	t.Helper()
 	select {
@@ -88,8 +89,8 @@ func TestContextEndsAtEarlierOfOwnAndParentDeadline(t *testing.T) {
 	})
 }
 
-// The contexts that package context derives end with the error of this package's context.  As in
-// Go's TestTimeout.
+// Contexts that package context derives from a context of this package end with that context's
+// error.  As in Go's TestTimeout.
 func TestDerivedContextsEndWithDeadlineExceeded(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		type key struct{}
@@ -174,7 +175,7 @@ func TestEndOfContextEndsItsChildrenButNotItsParent(t *testing.T) {
 		lives(t, third)
 		cancelParent()
 		ends(t, third, context.Canceled)
-		// A context that is derived from one that has ended has ended, too.
+		// If the parent has ended, a new child has ended from the start.
 		fourth, cancelFourth := WithTimeout(parent, time.Hour)
 		defer cancelFourth()
 		if fourth.Err() != context.Canceled {
@@ -183,7 +184,7 @@ func TestEndOfContextEndsItsChildrenButNotItsParent(t *testing.T) {
 	})
 }
 
-// Many contexts expire and are cancelled at the same time.  As in Go's TestSimultaneousCancels.
+// 200 contexts expire or are cancelled at the same time.  As in Go's TestSimultaneousCancels.
 func TestErrOfContextNeverChangesAfterEnd(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		root, cancelRoot := context.WithCancel(context.Background())
@@ -242,8 +243,8 @@ func TestConcurrentCancelsDoNotDeadlock(t *testing.T) {
 	})
 }
 
-// In a chain of contexts of both packages, the children end with the error of the context that has
-// ended first.  As in Go's TestLayersCancel and TestLayersTimeout.
+// In a chain of contexts of package context and of this package, all children of the context that
+// ends first end with its error.  As in Go's TestLayersCancel and TestLayersTimeout.
 func TestChildrenEndWithErrorOfContextThatEndedFirst(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		for _, cancelFirst := range []bool{true, false} {

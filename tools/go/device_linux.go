@@ -18,16 +18,17 @@ const (
 
 	clockMonotonic = 1
 
-	// MADV_POPULATE_WRITE, since Linux 5.14.  Package syscall has no name for it.
+	// MADV_POPULATE_WRITE of madvise(), since Linux 5.14.  Package syscall lacks the constant.
 	madvPopulateWrite = 23
 
-	// The slots of a new context.  The kernel allocates their 64 KiB when they are first used.
+	// The number of slots of a new context.  The kernel allocates each page of their 64 KiB
+	// when the page is first used.
 	firstSlots = 1024
 )
 
 // kernelDevice is an open context of the device.
 //
-// Fd() of a file makes its descriptor blocking, so the number has a field of its own.
+// The field fd has the number of the descriptor: file.Fd() would make the descriptor blocking.
 type kernelDevice struct {
 	fd       uintptr
 	file     *os.File
@@ -46,9 +47,9 @@ func ioctl(fd uintptr, request uintptr, argument unsafe.Pointer) syscall.Errno {
 	}
 }
 
-// openKernel opens the device, sets up a context and maps it.
+// openKernel opens the device, sets up a context, maps its memory and returns the context.
 //
-// It returns the errors of open() and of SETUP, or an error if the memory has another layout than
+// It returns an error of open(), SETUP or mmap(), or an error if the memory has another layout than
 // this package was written for.
 func openKernel() (*kernel, error) {
 	fd, err := syscall.Open(devicePath, syscall.O_RDWR|syscall.O_CLOEXEC|syscall.O_NONBLOCK, 0)
@@ -72,7 +73,7 @@ func openKernel() (*kernel, error) {
 
 // setup makes the call SETUP and maps the slots and the ring.
 func (d *kernelDevice) setup() (*kernel, error) {
-	// SETUP reduces maxSlots to the limit of the machine, and returns the result.
+	// SETUP reduces maxSlots to the limit of the module timerheap, and returns the result.
 	call := setupCall{clock: clockMonotonic, slots: firstSlots, layout: abiLayout,
 		maxSlots: ^uint32(0)}
 	if errno := ioctl(d.fd, iocSetup, unsafe.Pointer(&call)); errno != 0 {
@@ -120,10 +121,12 @@ func (d *kernelDevice) unmap() {
 	}
 }
 
-// kick implements device.  A signal may end KICK without an error, but with 0 slots checked.
+// kick implements device.kick.  If a signal ends KICK before the kernel has checked the slot, KICK
+// returns no error, but 0 in done.  Then kick repeats KICK.
 func (d *kernelDevice) kick(number *uint32) error {
 	for {
-		// KICK reads the number by its address.  The memory of an owner does not move.
+		// The kernel reads the slot's number at this address: a field of an owner, whose
+		// memory does not move.
 		call := kickCall{slots: uint64(uintptr(unsafe.Pointer(number))), nr: 1}
 		errno := ioctl(d.fd, iocKick, unsafe.Pointer(&call))
 		if errno != 0 {
@@ -135,7 +138,7 @@ func (d *kernelDevice) kick(number *uint32) error {
 	}
 }
 
-// grow implements device.
+// grow implements device.grow.
 func (d *kernelDevice) grow(slots uint32) (uint32, error) {
 	call := growCall{slots: slots}
 	if errno := ioctl(d.fd, iocGrow, unsafe.Pointer(&call)); errno != 0 {
@@ -144,26 +147,28 @@ func (d *kernelDevice) grow(slots uint32) (uint32, error) {
 	return call.slots, nil
 }
 
-// touch implements device.  Only the first slot of a page needs the call.
+// touch implements device.touch.  Only for the first slot of a page does it call madvise(), which
+// makes the kernel allocate the whole page.
 func (d *kernelDevice) touch(s *slot) error {
 	if uintptr(unsafe.Pointer(s))%d.pageSize != 0 {
 		return nil
 	}
 	_, _, errno := syscall.Syscall(syscall.SYS_MADVISE, uintptr(unsafe.Pointer(s)), slotStride,
 		madvPopulateWrite)
-	// After any other error, the kernel has not tried: the first access allocates the page.
+	// Ignore any other error, such as EINVAL before Linux 5.14: the kernel has not tried, and
+	// the first access allocates the page.
 	if errno == syscall.EFAULT || errno == syscall.ENOMEM {
 		return errno
 	}
 	return nil
 }
 
-// wait implements device.
+// wait implements device.wait.
 //
-// The poller adds the descriptor to its epoll set with EPOLLET.  RawConn.Read forgets former edges,
-// calls ready, and sleeps until the next edge if ready returns false.  The kernel stores the tail
-// of the ring before it makes the edge.  So a number that a former edge has announced is in the
-// ring when ready reads it.
+// The poller of the Go runtime adds the descriptor to its epoll set with EPOLLET.  RawConn.Read
+// forgets former edges, and calls ready.  While ready returns false, RawConn.Read sleeps until the
+// next edge, and calls ready again.  The kernel makes an edge after it has stored the tail of the
+// ring.  So ready finds each number that a forgotten edge has announced.
 func (d *kernelDevice) wait(ready func() bool) error {
 	return d.conn.Read(func(uintptr) bool { return ready() })
 }

@@ -15,7 +15,7 @@ import (
 // These tests check what the package expects of the Go runtime's poller and of system calls.  They
 // need no device.
 
-// polled returns a device whose descriptor is the end of a pipe, and the other end.
+// polled returns a device whose descriptor is the read end of a pipe, and the write end.
 func polled(t *testing.T) (*kernelDevice, int) {
 	var ends [2]int
 	if err := syscall.Pipe2(ends[:], syscall.O_CLOEXEC|syscall.O_NONBLOCK); err != nil {

@@ -13,9 +13,10 @@
 // # Which engine serves
 //
 // If the process can open /dev/timerheap, the kernel serves the timers.  Otherwise the timers of
-// package time serve them, in the process.  The first use of a timer decides that, and Engine
-// returns the answer.  The environment variable TIMERHEAP_ENGINE chooses, "kernel" or "process".
-// With "kernel" and no device, the first use panics, since NewTimer can return no error.
+// package time serve them, in the process.  The package chooses at the first use of a timer or of
+// Engine, which returns the choice.  The environment variable TIMERHEAP_ENGINE may prescribe
+// "kernel" or "process".  With "kernel" and no device, each use panics, since NewTimer cannot
+// return an error.
 //
 // # Which version of package time
 //
@@ -23,7 +24,7 @@
 // Reset has returned, no receive gets a value of the former arming.  Stop and Reset return true if
 // they have prevented that value, or a call of the function.  An arming begins at a start.  It ends
 // when the timer expires or is stopped.  In timerheap an event belongs to an arming, and a stop
-// discards it.  That is the rule of Go 1.23, so the package needs no further work for it.
+// discards the event.  So these rules need nothing from the Go runtime.
 //
 // There are these differences to Go 1.23:
 //
@@ -56,15 +57,17 @@
 // this start until it expires or is stopped.
 //
 // A start, a stop and a Reset are atomic operations on the slot, by the protocol of
-// <linux/timerheap.h>.  They make a KICK only if the kernel would check the slot too late.  The
-// operations of sync/atomic are sequentially consistent, so each is at least as strong as the
-// protocol requires.  (A) to (F) in comments are the barriers of that header.
+// <linux/timerheap.h>.  They make a KICK, a system call, only if the kernel would check the slot
+// too late, or is checking it.  The operations of sync/atomic are sequentially consistent, so each
+// is at least as strong as the protocol requires.  (A) to (F) in comments are the barriers of that
+// header.
 //
-// One goroutine takes the events.  It waits in the poller of the Go runtime, as if for a socket.
+// One goroutine takes the events.  That goroutine waits in the poller of the Go runtime, as if for
+// a socket.
 //
 // # One lock for each timer
 //
-// A timer has a mutex.  Start, stop and Reset hold it.  The goroutine that takes events holds it
+// A timer has a mutex, which start, stop and Reset hold.  The goroutine that takes events holds it
 // from the exchange of expirations until the value is in the channel.  So Stop finds each expiry in
 // one of two places: in the slot, where it discards the expiry, or in the channel, which it
 // empties.  There is no third place, in which a value could stay and appear later.
