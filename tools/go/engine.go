@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// The engine: which of the kernel and package time serves, and the clock that both share.
+// The engine that serves the timers, the kernel or package time, and the clock that both share.
 
-// engine has what serves the timers of the process: kernel is a context, or nil for package time.
-// The first use of a timer sets it, and the tests replace it.  If refused is not empty, no engine
-// serves, and each use of a timer panics with that text.
+// engine has what serves the timers of the process.  kernel is the context of the device; nil:
+// package time serves.  The first use of a timer sets kernel, and the tests replace it.  If refused
+// is not empty, no engine serves, and each use of a timer panics with that text.
 var engine struct {
 	once    sync.Once
 	kernel  atomic.Pointer[kernel]
@@ -38,10 +38,11 @@ func current() *kernel {
 	return engine.kernel.Load()
 }
 
-// choose opens the device, unless the environment asks for the process.
+// choose opens the device, unless TIMERHEAP_ENGINE is "process".  If the open succeeds, choose
+// starts the goroutine that takes events.
 func choose() {
 	choice := os.Getenv("TIMERHEAP_ENGINE")
-	// The environment of a set-user-ID program is that of another user: ignore it.
+	// Ignore the variable in a set-user-ID program: a user without the program's rights sets it.
 	if os.Getuid() != os.Geteuid() || os.Getgid() != os.Getegid() {
 		choice = ""
 	}
@@ -64,15 +65,16 @@ func choose() {
 // The clock
 //
 // The kernel's times are those of CLOCK_MONOTONIC.  A time.Time has a reading of the same clock,
-// but package time does not export it.  So the package reads both at one moment, the origin.
+// but package time does not export it.  So the package reads a time.Time and the kernel's clock,
+// one shortly after the other, as the origin of both.
 //
-// The package reads the kernel's clock after that of package time.  So now() is ahead of the
-// kernel's clock, by the time between the two readings.  That is the safe direction: no timer
-// expires early.  Of 10 attempts, the package uses that with the least time between the readings.
+// The package reads the kernel's clock after the time.Time.  So now() is ahead of the kernel's
+// clock, by the time between the two readings.  That is the safe direction: no timer expires early.
+// Of 10 attempts, the package uses the one with the least time between the readings.
 
 var origin, originTime = readOrigin()
 
-// readOrigin returns the origin as a time.Time, and on the kernel's clock.
+// readOrigin returns the origin as a time.Time, and in nanoseconds on the kernel's clock.
 func readOrigin() (at time.Time, nanoseconds uint64) {
 	least := time.Duration(abiNever)
 	for attempt := 0; attempt < 10; attempt++ {
@@ -97,8 +99,8 @@ func timeOf(nanoseconds uint64) time.Time {
 	return current.Add(time.Duration(elapsed))
 }
 
-// after returns the time d from now.  A negative d counts as 0.  A time that cannot be expressed
-// counts as abiNever, at which no timer expires.
+// after returns the time d from now on the kernel's clock, in nanoseconds.  A negative d counts as
+// 0.  The result is at most abiNever, at which no timer expires.
 func after(d time.Duration) uint64 {
 	start := now()
 	if d <= 0 {

@@ -17,7 +17,8 @@ import (
 //
 // "go test -run /fake" selects an engine, as -test.run /fake of a test program does.
 
-// patience is how long a test waits for what must happen.  A shorter delay fails no test.
+// patience is how long a test waits for what must happen, before the test fails.  The span is long
+// enough for a busy machine.
 const patience = 20 * time.Second
 
 // real has the context of /dev/timerheap, or the error of its open.  All tests share the context.
@@ -79,7 +80,8 @@ func onEngines(t *testing.T, test func(t *testing.T)) {
 	})
 }
 
-// receive waits for a value.  If none arrives in time, the test fails, and the result is zero.
+// receive waits for a value.  If none arrives within patience, the test fails, and the result is
+// the zero value.
 func receive[T any](t testing.TB, c <-chan T) T {
 	t.Helper()
 	select {
@@ -92,7 +94,7 @@ func receive[T any](t testing.TB, c <-chan T) T {
 	return none
 }
 
-// receiveNothing fails if the channel has a value, or gets one within 10 ms.
+// receiveNothing fails the test if the channel has a value, or gets one within 10 ms.
 func receiveNothing[T any](t testing.TB, c <-chan T) {
 	t.Helper()
 	select {
@@ -102,7 +104,7 @@ func receiveNothing[T any](t testing.TB, c <-chan T) {
 	}
 }
 
-// waitFor waits until a condition is true.
+// waitFor waits until a condition is true.  If that takes longer than patience, the test fails.
 func waitFor(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !condition(); {
@@ -113,7 +115,7 @@ func waitFor(t testing.TB, what string, condition func() bool) {
 	}
 }
 
-// notEarly fails if a time is before start plus d.
+// notEarly fails the test if the time at is before start plus d.
 func notEarly(t testing.TB, start, at time.Time, d time.Duration) {
 	t.Helper()
 	if past := at.Sub(start); past < d {

@@ -21,7 +21,7 @@ func ExampleAfterFunc() {
 			fmt.Println("too late")
 		}
 	}
-	// The example does not wait for a minute.
+	// Shorten the minute to 20 ms, so that the example ends soon.
 	idle.Reset(20 * time.Millisecond)
 	<-closed
 	fmt.Println("closed, stopped:", idle.Stop())

@@ -20,7 +20,8 @@ import (
 // that their comments name.  A mutex takes the place of the claim of a timer, so a KICK waits for
 // the end of a check.  A goroutine takes the place of the expiry runs.
 
-// fakeItem is a queued check.  It is valid if its generation is that of the slot.
+// fakeItem is a queued check of a slot.  The check is valid if its generation is that of the slot.
+// Each check and each KICK of a slot begins a new generation.
 type fakeItem struct {
 	when       uint64
 	number     uint32
@@ -43,8 +44,8 @@ func (q *fakeQueue) Pop() any {
 // fakeDevice implements device.
 type fakeDevice struct {
 	memory
-	edge    chan struct{} // an edge of poll()
-	earlier chan struct{} // the first queued check is now earlier
+	edge    chan struct{} // wakes wait: the ring has a new number, as an edge of epoll reports
+	earlier chan struct{} // wakes run: a new check may be the first of the queue
 	closed  chan struct{}
 
 	// slow makes checks yield and sleep between their steps, so that more races happen.
@@ -59,7 +60,8 @@ type fakeDevice struct {
 	faults      []string
 }
 
-// newFake returns a context of a device with nr slots, which can grow to max, a power of two.
+// newFake returns a context with nr slots, which can grow to max, a power of two, and its fake
+// device.  The function starts the goroutines that check slots and take events.
 func newFake(nr, max uint32) (*kernel, *fakeDevice) {
 	f := &fakeDevice{
 		memory: memory{slots: make([]slot, max), ring: new(ring),
@@ -89,7 +91,7 @@ func (f *fakeDevice) fault(text string) {
 	}
 }
 
-// pause lets other goroutines run between two steps of a check.
+// pause lets other goroutines run between two steps of a check, if the device is slow.
 func (f *fakeDevice) pause() {
 	if !f.slow {
 		return
@@ -127,7 +129,8 @@ func (f *fakeDevice) touch(s *slot) error {
 	return nil
 }
 
-// grow implements device.  It copies the numbers to the entries that they have in the larger ring.
+// grow implements device.grow.  The numbers in the ring move to the entries that they have in the
+// larger ring.
 func (f *fakeDevice) grow(slots uint32) (uint32, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -230,7 +233,8 @@ func (f *fakeDevice) expire(number uint32) {
 	}
 }
 
-// backOff is theap_slot_back_off().
+// backOff is theap_slot_back_off().  It returns the time of the next check of a slot whose previous
+// event was unread: next, or if the slot is periodic, a later deadline of the slot.
 func (f *fakeDevice) backOff(s *slot, next uint64) uint64 {
 	period := s.period.Load()
 	if period == 0 {
@@ -262,7 +266,7 @@ func (f *fakeDevice) publish(number uint32) {
 	notify(f.edge)
 }
 
-// schedule queues a check.
+// schedule queues a check of a slot at the time when, unless that is abiNever.
 func (f *fakeDevice) schedule(number uint32, when uint64) {
 	if when == abiNever {
 		return
@@ -273,7 +277,8 @@ func (f *fakeDevice) schedule(number uint32, when uint64) {
 	}
 }
 
-// run makes the checks that are due, each under its own lock of mu, and sleeps until the next.
+// run makes the checks that are due, and sleeps until the next one.  It locks mu for each check
+// separately, so that a KICK waits for one check at most.
 func (f *fakeDevice) run() {
 	sleep := time.NewTimer(time.Hour)
 	defer sleep.Stop()

@@ -12,7 +12,7 @@ import (
 // A slot belongs to one timer at a time, from the start of the timer until it expires or is
 // stopped.  Meanwhile only methods of this timer start and stop the slot, and they hold the timer's
 // mutex.  So some of the protocol's steps against concurrent starts and stops are not necessary
-// here.  The comments name these steps.
+// here.  The comments of arm and takeExpirations name these steps.
 
 // device has the system calls of a context.  The tests have a device of their own.
 type device interface {
@@ -32,19 +32,20 @@ type device interface {
 	wait(ready func() bool) error
 }
 
-// memory is what the program shares with the kernel: both areas at their largest size.
+// memory is what the process shares with the kernel: the slots, and the ring with its entries, each
+// with the length for the most slots that the context can have.
 type memory struct {
 	slots   []slot
 	ring    *ring
 	entries []uint32
 }
 
-// owner is what the process knows of a slot.
+// owner is the record of a slot in the process: which timer has the slot, and the slot's number.
 type owner struct {
 	// timer is nil while the slot is free.  It is written under the mutex of the timer.
 	timer atomic.Pointer[timer]
 
-	// number is that of the slot, for KICK, which reads it by its address.
+	// number is the number of the slot.  KICK gets the address of this field.
 	number uint32
 }
 
@@ -58,7 +59,8 @@ type kernel struct {
 	device device
 	memory
 
-	// owners has an element for each ownersLength slots, nil until one of them is used.
+	// owners has an element for each ownersLength slots.  The element is nil until one of these
+	// slots is used.
 	owners []atomic.Pointer[owners]
 
 	// free has the free slots below fresh: slots that were freed, and the rest of each batch
@@ -81,12 +83,12 @@ func newKernel(d device, m memory, nr uint32) *kernel {
 	return &kernel{device: d, memory: m, nr: nr, owners: make([]atomic.Pointer[owners], chunks)}
 }
 
-// owner returns what the process knows of a slot that was used.
+// owner returns the record of a slot that was used at least once.
 func (k *kernel) owner(number uint32) *owner {
 	return &k.owners[number/ownersLength].Load()[number%ownersLength]
 }
 
-// kick makes the kernel check a slot.  It cannot fail: the descriptor is open as long as the
+// kick makes the kernel check a slot.  KICK cannot fail: the descriptor is open as long as the
 // process lives, and the number is that of a slot.
 func (k *kernel) kick(number uint32) {
 	if err := k.device.kick(&k.owner(number).number); err != nil {
@@ -94,11 +96,12 @@ func (k *kernel) kick(number uint32) {
 	}
 }
 
-// checksTooLate reports whether the kernel, without a KICK, would check the slot after deadline.
+// checksTooLate reports whether the kernel, without a KICK, would check the slot after deadline, or
+// never.
 //
-// (A): the caller has exchanged deadline before this load.  (B): the kernel stores CHECKING to
-// queued before it reads deadline.  So the kernel reads the new deadline.  Or this load reads
-// CHECKING, which is after each deadline, or the value that the end of the check has stored.
+// (A): the caller has stored deadline before this load.  (B): the kernel stores CHECKING to queued
+// before it reads deadline.  So either the kernel reads the new deadline, or this load reads
+// CHECKING or the time stored after the check.  CHECKING is after each deadline.
 func (s *slot) checksTooLate(deadline uint64) bool {
 	queued := s.queued.Load()
 	return queued == 0 || queued > deadline
@@ -107,11 +110,12 @@ func (s *slot) checksTooLate(deadline uint64) bool {
 // arm starts the timer of an idle slot that the caller owns.
 //
 // The slot has no expiration of a former arming: disarm and takeSlot leave none.  So the discard of
-// the protocol's start is not necessary.  Neither is its compare-and-exchange, since only the
-// caller starts the slot.
+// the protocol's start is not necessary.  The compare-and-exchange of that start is not necessary
+// either, since only the caller starts the slot.
 func (k *kernel) arm(number uint32, deadline, period uint64) {
 	s := &k.slots[number]
-	// An atomic store costs as much as an exchange, and a load nearly nothing.
+	// Store only a new period: an atomic store costs as much as an exchange, and a load nearly
+	// nothing.
 	if s.period.Load() != period {
 		s.period.Store(period)
 	}
@@ -150,7 +154,8 @@ func (k *kernel) disarm(number uint32) bool {
 	s := &k.slots[number]
 	stopped := s.deadline.Swap(0) != 0
 	// (A) and (B): if the kernel is checking the slot, it may be about to add an expiration.  A
-	// KICK waits for the end of the check.  Otherwise the check will find no deadline.
+	// KICK waits for the end of the check.  If no check is running, the next one finds no
+	// deadline.
 	if s.queued.Load() == abiChecking {
 		k.kick(number)
 	}
@@ -165,7 +170,7 @@ func (k *kernel) disarm(number uint32) bool {
 	}
 }
 
-// serve takes events until the wait for events fails, which it never does with /dev/timerheap.
+// serve takes events until the wait for events fails.  With /dev/timerheap the wait never fails.
 func (k *kernel) serve() error {
 	var numbers [64]uint32
 	for {
@@ -189,11 +194,12 @@ func (k *kernel) hasEntries() bool {
 	return k.ring.head.Load() != k.ring.tail.Load()
 }
 
-// readRing removes numbers from the ring, as many as numbers has room for.  It returns how many.
+// readRing moves slot numbers from the ring to the slice numbers, until the ring is empty or the
+// slice is full.  It returns how many.
 //
 // (C) and (D): the load of tail precedes the loads of the entries.  The numbers are read, and head
-// is beyond them, before takeSlot replaces the expirations of a slot by 0: (E).  Before that, the
-// kernel does not add the number again.  So GROW may run between readRing and takeSlot.
+// is beyond them, before takeSlot replaces the expirations of a slot by 0: (E).  Before (E), the
+// kernel does not add the slot's number again.  So GROW may run between readRing and takeSlot.
 func (k *kernel) readRing(numbers []uint32) int {
 	k.reading.Lock()
 	defer k.reading.Unlock()
@@ -202,7 +208,8 @@ func (k *kernel) readRing(numbers []uint32) int {
 	nr := 0
 	for ; head != tail && nr < len(numbers); head++ {
 		number := atomic.LoadUint32(&k.entries[head&mask])
-		// The kernel writes only numbers of slots that had a timer, but the memory is shared.
+		// Skip a number without a slot or an owner.  The kernel writes no such number, but
+		// a process that shares the memory may.
 		if number < k.nr && k.owners[number/ownersLength].Load() != nil {
 			numbers[nr] = number
 			nr++
@@ -248,7 +255,7 @@ func (k *kernel) takeSlot(number uint32) {
 // takeNothing replaces the word of expirations of a free slot, which may be DISCARDED, by 0.  Then
 // the next expiry adds the number of the slot to the ring again.
 //
-// A free slot has no expirations.  If it has some, a timer has started the slot since the caller
+// A free slot has no expirations.  If the slot has some, a timer has started it since the caller
 // found no owner.  The function then changes nothing and returns false, and the caller's next read
 // of the owner finds that timer.
 func (s *slot) takeNothing() bool {
@@ -261,7 +268,8 @@ func (s *slot) takeNothing() bool {
 // holds the mutex of the owner.
 //
 // The protocol's reader first sets READING in a word that has DISCARDED, since a stop and another
-// expiry could make the word the same again.  Here no stop runs meanwhile: it needs the mutex, too.
+// expiry could make the word the same again.  Here no stop runs meanwhile, since a stop needs the
+// mutex, too.
 func (k *kernel) takeExpirations(number uint32) (count, fired uint64) {
 	s := &k.slots[number]
 	k.endBackOff(number)
@@ -278,9 +286,10 @@ func (k *kernel) takeExpirations(number uint32) (count, fired uint64) {
 	return count, fired
 }
 
-// endBackOff kicks a periodic slot that the kernel would check later than at its deadline, since
-// its event was not taken.  The KICK before (E) lets the event count all periods that have passed.
-// A check between that KICK and (E) may back off again, so a second test follows (E).
+// endBackOff kicks a periodic slot if the kernel would check it later than at its deadline, since
+// the slot's event was unread.  takeExpirations calls endBackOff before and after its exchange (E).
+// The KICK before (E) lets the event count all periods that have passed.  A check between that KICK
+// and (E) may back off again.  The call after (E) ends that back-off.
 func (k *kernel) endBackOff(number uint32) {
 	s := &k.slots[number]
 	queued, deadline := s.queued.Load(), s.deadline.Load()

@@ -13,7 +13,8 @@ import (
 
 // Tests of the slot protocol, step by step, and under load.
 
-// stepped is a fake device without goroutines: the test lets it check slots, and takes events.
+// stepped is a fake device without goroutines: the test itself makes the device check slots, and
+// takes the events.
 type stepped struct {
 	*testing.T
 	k *kernel
@@ -33,7 +34,7 @@ func newStepped(t *testing.T, nr, max uint32) stepped {
 	return stepped{t, k, f}
 }
 
-// expire lets the fake kernel find a slot due.
+// expire sets the deadline of a slot to a time that has passed, and lets the fake kernel check it.
 func (s stepped) expire(number uint32) {
 	s.f.slots[number].deadline.Store(1)
 	s.f.expire(number)
@@ -49,7 +50,7 @@ func (s stepped) takeAll() int {
 	return nr
 }
 
-// kicks fails unless the function f makes want KICKs.
+// kicks fails the test unless the function f makes exactly want KICKs.
 func (s stepped) kicks(what string, want int64, f func()) {
 	s.Helper()
 	before := s.f.kicks.Load()
@@ -88,7 +89,7 @@ func TestTimerKicksOnlyIfCheckIsTooLateOrRunning(t *testing.T) {
 	timer.Stop()
 }
 
-// A stop discards an expiry that was not taken, and its number stays in the ring once.
+// A stop discards an expiry that was not taken, and the number of the slot stays in the ring, once.
 func TestStopDiscardsUntakenExpiry(t *testing.T) {
 	s := newStepped(t, 64, 64)
 	timer := NewTimer(time.Hour)
@@ -102,7 +103,7 @@ func TestStopDiscardsUntakenExpiry(t *testing.T) {
 	if timer.Stop() {
 		t.Error("the second stop is true")
 	}
-	// The next owner of the slot expires before the number is removed.
+	// The next arming of the slot expires before the number is removed from the ring.
 	timer.Reset(time.Hour)
 	if timer.t.slot != number {
 		t.Fatal("the slot freed last is not used first")
@@ -146,7 +147,7 @@ func TestFormerOwnerOfSlotTakesNoEvent(t *testing.T) {
 	number := first.t.slot
 	s.expire(number)
 	first.Stop()
-	// The second timer uses the same stack of free slots.
+	// Find a second timer that uses the same stack of free slots, and so gets the same slot.
 	second := new(Timer)
 	for listOf(&second.t) != listOf(&first.t) {
 		second = new(Timer)
@@ -157,11 +158,11 @@ func TestFormerOwnerOfSlotTakesNoEvent(t *testing.T) {
 		t.Fatal("the second timer has another slot: the test is too weak")
 	}
 	s.expire(number)
-	// The goroutine has read that the first timer is the owner.
+	// If the goroutine has read that the first timer is the owner, it takes no event.
 	if first.t.take(s.k, s.k.owner(number)) {
 		t.Error("a former owner takes an event")
 	}
-	// The goroutine has read that the slot is free.
+	// If the goroutine has read that the slot is free, it takes no event either.
 	if s.f.slots[number].takeNothing() {
 		t.Error("an event is taken as that of a free slot")
 	}
@@ -292,7 +293,7 @@ func TestSlotNumberOutOfRangeIsIgnored(t *testing.T) {
 }
 
 // Eight goroutines use timers of one context, which grows, and whose slots often change owners.
-// Each arming ends once: by a call, or by a Stop or Reset that has prevented the call.
+// Each arming ends once: by a call of its function, or by a Stop or Reset that prevents the call.
 func TestStressEndsEachArmingOnce(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -350,14 +351,15 @@ func stress(t *testing.T, actions int) {
 						}
 					})
 					if action == 1 {
-						// The dropped timer expires nonetheless.
+						// Drop the timer, which expires nonetheless.
 						*at = nil
 					}
 				case action < 5:
 					count((*at).Stop())
 				default:
-					// The timer's function reports a call within the first d
-					// as early.  So each Reset adds 1 ms: more than any d.
+					// The function of the timer has the d of AfterFunc, and
+					// reports a call within that d as early.  So each Reset
+					// adds 1 ms: more than any d.
 					starts.Add(1)
 					count((*at).Reset(time.Millisecond + d))
 				}
@@ -408,7 +410,7 @@ func TestClockIsNotBehindKernelAndDeadlineDoesNotOverflow(t *testing.T) {
 	}
 }
 
-// The environment variable chooses the engine.
+// TIMERHEAP_ENGINE chooses the engine.  With "kernel" and no device, each use of a timer panics.
 func TestEnvironmentSelectsEngine(t *testing.T) {
 	use(t, nil)
 	if Engine() != "process" {

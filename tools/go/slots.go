@@ -31,7 +31,7 @@ type freeList struct {
 	_       [64 - unsafe.Sizeof(sync.Mutex{}) - unsafe.Sizeof([]uint32(nil))]byte
 }
 
-// pop removes the slot that was freed last.
+// pop removes and returns the slot that was freed last.  It returns false if the stack is empty.
 func (l *freeList) pop() (uint32, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,7 +91,7 @@ func (k *kernel) takeFresh() []uint32 {
 	k.growing.Lock()
 	defer k.growing.Unlock()
 	var fresh []uint32
-	// Only a goroutine that holds the lock growing changes nr.
+	// nr does not change here: only a goroutine that holds growing changes it.
 	for len(fresh) < freshBatch && k.fresh < k.nr {
 		if k.device.touch(&k.slots[k.fresh]) != nil {
 			break
@@ -109,12 +109,13 @@ func (k *kernel) takeFresh() []uint32 {
 
 var errNoSlots = errors.New("timerheap: no slots")
 
-// grow gives the context twice as many slots, unless fresh slots are left.
+// grow gives the context twice as many slots, up to the maximum, unless fresh slots are left.
 func (k *kernel) grow() error {
 	k.growing.Lock()
 	defer k.growing.Unlock()
 	if k.fresh < k.nr {
-		// Another goroutine has let the context grow, or the user has no memory.
+		// Fresh slots are left: another goroutine has let the context grow, or the user has
+		// no memory for the next page of slots.  In the second case touch fails.
 		if k.device.touch(&k.slots[k.fresh]) != nil {
 			return errNoSlots
 		}

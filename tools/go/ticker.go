@@ -8,7 +8,7 @@ import "time"
 // The ticks do not drift.  If the receiver is slow, ticks are dropped: C has at most one.
 // NewTicker makes tickers.  A Ticker must not be copied.
 //
-// The kernel starts each period itself, so a tick needs no KICK.
+// The kernel starts each period itself, so a tick usually needs no KICK.
 type Ticker struct {
 	// C receives the time at which the ticker was found due.
 	C <-chan time.Time
@@ -46,8 +46,8 @@ func (t *Ticker) Stop() {
 }
 
 // Reset starts the ticker again, with the period d.  The next tick is d from now.  An earlier tick
-// that no receive has taken is removed.  It panics if d is 0 or negative, or if NewTicker has not
-// made the ticker.
+// that no receive has taken is removed.  Reset panics if d is 0 or negative, or if NewTicker has
+// not made the ticker.
 func (t *Ticker) Reset(d time.Duration) {
 	if d <= 0 {
 		panic("timerheap: Ticker.Reset with a period that is not positive")

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The behaviors that Go's own tests of tickers check, and some more.
+// These tests check the behaviors that Go's own tests of tickers check, and more.
 
 // A ticker ticks at its rate or slower, a Reset changes the rate, and a stop ends the ticks.  As in
 // Go's TestTicker.
@@ -92,7 +92,7 @@ func TestTickReturnsNilIfPeriodIsNotPositive(t *testing.T) {
 	receive(t, Tick(time.Millisecond))
 }
 
-// panicsWith fails unless f panics.
+// panicsWith fails the test unless f panics.
 func panicsWith(t *testing.T, f func()) {
 	t.Helper()
 	defer func() {
@@ -162,7 +162,7 @@ func TestEachConcurrentReceiverGetsTicks(t *testing.T) {
 	})
 }
 
-// Four goroutines Reset a ticker at the same time.  Then it ticks until Stop.
+// Four goroutines Reset a ticker at the same time.  After that the ticker ticks until Stop.
 func TestTickerTicksAfterConcurrentResets(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		ticker := NewTicker(time.Millisecond)

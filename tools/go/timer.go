@@ -17,7 +17,7 @@ import (
 // Exception: when a periodic timer expires, it stays in its state.  An idle timer has at most one
 // value in its channel: that of its last arming, if no receive has taken it yet.
 
-// timer is a timer of either engine.
+// timer is a timer that either engine serves: the kernel or package time.
 type timer struct {
 	// mu protects all fields but c and f, which do not change.
 	mu sync.Mutex
@@ -41,7 +41,7 @@ type timer struct {
 	standard *time.Timer
 
 	// period is the nanoseconds between expiries; 0: the timer expires once.  next is the
-	// deadline of a periodic timer in package time.
+	// deadline of a periodic timer in package time, in nanoseconds on the kernel's clock.
 	period uint64
 	next   uint64
 
@@ -50,7 +50,7 @@ type timer struct {
 	f func()
 }
 
-// minPeriod is the minimum period of the device, by default.
+// minPeriod is the default of the device's minimum period, in nanoseconds.
 const minPeriod = uint64(100 * time.Microsecond)
 
 // start begins an arming of an idle timer.  period is 0, or the nanoseconds between expiries.  The
@@ -152,7 +152,7 @@ func (t *timer) take(k *kernel, o *owner) bool {
 	return true
 }
 
-// expireStandard is the function of the timer of package time, in a goroutine of its own.
+// expireStandard is the function of standard, which package time calls in a goroutine of its own.
 func (t *timer) expireStandard() {
 	t.mu.Lock()
 	if t.late > 0 {
@@ -184,8 +184,8 @@ func (t *timer) restart() {
 	t.standard.Reset(time.Duration(t.next - current))
 }
 
-// send sends the time of an expiry.  If the channel is full, no receive has taken the previous
-// tick, and this one is dropped.
+// send sends the time of an expiry to the channel.  If the channel is full, no receive has taken
+// the previous tick, and send drops the new one.
 func (t *timer) send(at time.Time) {
 	select {
 	case t.c <- at:
@@ -239,10 +239,12 @@ func (t *Timer) Stop() bool {
 }
 
 // Reset starts the timer again, so that it expires after at least d.  A value of the former arming
-// that no receive has taken is removed.  So a program needs neither Stop nor a receive before it.
+// that no receive has taken is removed.  So a program needs neither Stop nor a receive before it
+// calls Reset.
 //
-// It returns true if it has prevented the value, or the call of the function, of the former arming.
-// If the function of the former arming is running, Reset does not wait for it.  It panics as Stop.
+// Reset returns true if it has prevented the value, or the call of the function, of the former
+// arming.  If the function of the former arming is running, Reset does not wait for it.  Reset
+// panics if neither NewTimer nor AfterFunc has made the timer.
 func (t *Timer) Reset(d time.Duration) bool {
 	t.check("Reset")
 	return t.t.reset(d, 0)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// The behaviors that Go's own tests of timers check, and some more.
+// These tests check the behaviors that Go's own tests of timers check, and more.
 
 // As in Go's TestAfter.
 func TestChannelOfAfterReceivesNoEarlyValue(t *testing.T) {
@@ -393,7 +393,7 @@ func TestStopAndResetLeaveNoStaleValueInChannel(t *testing.T) {
 			notEarly(t, start, receive(t, timer.C), 20*time.Millisecond)
 			receiveNothing(t, timer.C)
 		}
-		// Values that arrive at the moment of the Stop.
+		// Stop the timer at the moment at which a value arrives.
 		timer := NewTimer(time.Hour)
 		for i := 0; i < 3000; i++ {
 			timer.Reset(time.Duration(i%200) * time.Microsecond)
