@@ -42,7 +42,7 @@ func current() *kernel {
 // starts the goroutine that takes events.
 func choose() {
 	choice := os.Getenv("TIMERHEAP_ENGINE")
-	// Ignore the variable in a set-user-ID program: a user without the program's rights sets it.
+	// Ignore the variable in a set-user-ID program: its value is from a user with fewer rights.
 	if os.Getuid() != os.Geteuid() || os.Getgid() != os.Getegid() {
 		choice = ""
 	}

@@ -130,7 +130,8 @@ impl From<SystemTime> for Deadline {
 }
 
 impl Deadline {
-    /// Return: the time on the clock of a context; [`Error::WrongClock`]: it has another clock.
+    /// Return: the deadline as a time on the clock of a context; [`Error::WrongClock`]: the context
+    /// has another clock than the deadline.
     pub(crate) fn on(self, library: &Library) -> Result<Time, Error> {
         let needs = |clock: Clock| {
             if library.clock() == clock.number() {
@@ -150,7 +151,7 @@ impl Deadline {
             }
             Deadline::System(time) => {
                 needs(Clock::Realtime)?;
-                // A time before 1970 has passed.
+                // Replace a time before 1970 by 0, which has passed, too.
                 Ok(Time(0) + time.duration_since(UNIX_EPOCH).unwrap_or_default())
             }
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1
 //! Contexts, handles and events.
 //!
-//! The rules on threads of `<timerheap.h>` are those of the borrow checker:
+//! The types of this crate enforce the rules of `<timerheap.h>` on threads:
 //!
 //! | the rule | what enforces it |
 //! | --- | --- |
@@ -27,11 +27,11 @@ use std::time::Duration;
 pub enum Engine {
     /// The module timerheap, by `/dev/timerheap`.
     Kernel,
-    /// The library, in the threads that kick timers and take events.
+    /// The library in the process: its functions expire timers when threads kick or take events.
     Process,
 }
 
-/// The inputs of the open of a context.
+/// The settings with which [`Builder::open`] opens a context.
 ///
 /// ```
 /// use std::time::Duration;
@@ -77,7 +77,7 @@ impl Builder {
     }
 
     /// Set the most slots that [`Context::grow`] may give.  The limit is 2^20 in the process, and
-    /// `max_slots` of the module; a higher number counts as the limit.
+    /// the module's parameter `max_slots` in the kernel; a higher number counts as the limit.
     pub fn max_slots(mut self, slots: u32) -> Builder {
         self.setup.max_slots = slots;
         self
@@ -101,14 +101,15 @@ impl Builder {
         self
     }
 
-    /// Let all timers expire on one CPU.  In the process this only checks the number.
+    /// Let all timers expire on one CPU.  In the process, [`Builder::open`] only checks the number.
     pub fn on_cpu(mut self, cpu: u32) -> Builder {
         self.setup.flags |= sys::TIMERHEAP_ON_CPU;
         self.setup.cpu = cpu;
         self
     }
 
-    /// Permit periods from 1 us, and in the kernel any CPU time.  Needs CAP_SYS_RESOURCE.
+    /// Permit periods from 1 us.  In the kernel, also permit any CPU time; this needs
+    /// CAP_SYS_RESOURCE.
     pub fn unlimited(mut self) -> Builder {
         self.setup.flags |= sys::TIMERHEAP_UNLIMITED;
         self
@@ -172,7 +173,8 @@ impl Handle {
         }
     }
 
-    /// Create an idle timer.  It needs no system call, except for the first timer of a page.
+    /// Create an idle timer.  The function makes no system call, with two exceptions: the slot is
+    /// new, and the first of its page; the slot's former owner had more slack than the context.
     ///
     /// # Errors
     ///
@@ -278,8 +280,8 @@ impl Context {
 
     /// Take an event, if there is one.
     ///
-    /// It makes no system call, with the exceptions of `timerheap_next()` in libtimerheap(3).  In
-    /// the process, it expires what is due if there is no event yet.
+    /// The function makes no system call, with the exceptions of `timerheap_next()` in
+    /// libtimerheap(3).  In the process, it expires the timers that are due if there is no event.
     pub fn next_event(&mut self) -> Option<Event> {
         let mut event = sys::Event::default();
         // SAFETY: `self` is exclusive, and each context has one `Context`.  So no other thread
@@ -381,7 +383,7 @@ pub struct Event {
     pub expirations: u64,
     /// The last deadline that has expired.
     pub deadline: Time,
-    /// When the engine has found the deadline due, not before the deadline.
+    /// The time at which the engine found the deadline due, not before the deadline.
     pub fired: Time,
 }
 

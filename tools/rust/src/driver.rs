@@ -48,16 +48,16 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::task::Waker;
 use std::thread::{self, JoinHandle, ThreadId};
 
-/// The most places that a thread keeps.
+/// The most places that a thread keeps for its next futures.
 const KEPT: usize = 64;
 
 /// The most events that the driver's thread takes before it wakes their tasks.
 const BATCH: usize = 256;
 
-/// The slots of the driver of the process at first.
+/// The number of slots with which the driver of the process begins.
 const FIRST_SLOTS: u32 = 16384;
 
-/// Lock, also after a panic of another thread: each change under these locks is complete.
+/// Lock a mutex, even if a thread has panicked while it held the mutex: each change is complete.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -73,7 +73,7 @@ pub(crate) struct Waiter {
 #[derive(Debug, Default)]
 struct Waiting {
     waker: Option<Waker>,
-    /// Only events with this data count.
+    /// The number of the interval that has the slot: only events with this data count.
     data: u64,
     /// Expirations that no poll has taken.
     expirations: u64,
@@ -94,7 +94,8 @@ impl Waiter {
         expirations
     }
 
-    /// Choose a new number, and count only events with it from now on.  Return: the number.
+    /// Choose a new number, and count only events with this number as data from now on.  Return:
+    /// the number.
     pub(crate) fn count_again(&self) -> u64 {
         let mut state = lock(&self.state);
         state.data += 1;
@@ -107,7 +108,7 @@ impl Waiter {
         lock(&self.state).waker.take()
     }
 
-    /// Count an event, and remove the waker.
+    /// Count the expirations of an event, if `data` is the number chosen last.  Remove the waker.
     fn notify(&self, data: u64, expirations: u64) -> Option<Waker> {
         let mut state = lock(&self.state);
         if state.data == data {
@@ -140,11 +141,11 @@ enum Growth {
 #[derive(Debug)]
 pub(crate) struct Shared {
     handle: Handle,
-    /// Futures of this driver may use the places that their thread keeps.
+    /// True for the driver of the process: its futures use the places that their threads keep.
     is_global: bool,
     /// The waiter of each slot that a future has used.
     waiters: RwLock<Vec<Option<Arc<Waiter>>>>,
-    /// A timer that is started in order to wake the thread.
+    /// A timer that is started in order to wake the thread of the driver.
     control: Timer,
     growth: Mutex<Growth>,
     grown: Condvar,
@@ -166,7 +167,7 @@ impl Shared {
     /// wait for a growth.  Any thread gets `NoSlot` if other threads take all slots of 3 growths.
     pub(crate) fn place(&self) -> Result<Place, Error> {
         if self.is_global {
-            // The thread may be ending, and its list may no longer exist.
+            // If the thread is ending, its list of places may no longer exist.
             if let Ok(Some(place)) = PLACES.try_with(|places| places.borrow_mut().pop()) {
                 return Ok(place);
             }
@@ -192,7 +193,7 @@ impl Shared {
     /// Stop the timer of a place, and keep the place or free it.
     pub(crate) fn free(&self, place: Place) {
         place.timer.stop();
-        // Drop the waker outside of all locks.
+        // Drop the waker outside of all locks, since the drop may run code of the executor.
         drop(place.waiter.take());
         if !self.is_global {
             return;
@@ -206,7 +207,7 @@ impl Shared {
         });
     }
 
-    /// Return: the waiter of a slot.
+    /// Return: the waiter of a slot, which the first call for the slot creates.
     fn waiter(&self, index: usize) -> Arc<Waiter> {
         let waiters = self.waiters.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(Some(waiter)) = waiters.get(index) {
@@ -220,7 +221,8 @@ impl Shared {
         waiters[index].get_or_insert_with(Arc::default).clone()
     }
 
-    /// Let the driver's thread, which takes the events, grow the context beyond `slots`.
+    /// Let the driver's thread, which takes the events, grow the context beyond `slots` slots, and
+    /// wait for the result.
     fn grow_from(&self, slots: u32) -> Result<(), Error> {
         // A waker may poll a task in the driver's thread, which cannot wait for itself.
         if *lock(&self.thread) == Some(thread::current().id()) {
@@ -270,12 +272,12 @@ impl Shared {
         count == BATCH
     }
 
-    /// The thread of the driver.
+    /// Run the thread of the driver: wake tasks and grow the context until the driver is dropped.
     fn serve(&self, mut context: Context) {
         let mut wakers = Vec::with_capacity(BATCH);
         while !self.stopping.load(Ordering::SeqCst) {
             match context.wait(None) {
-                // A step needs no action: the engine compares deadlines with the new time.
+                // A clock step needs no action: the engine compares deadlines with the new time.
                 Ok(_) | Err(Error::Interrupted | Error::ClockStepped) => {}
                 Err(error) => panic!("timerheap: the driver cannot wait: {error}"),
             }
@@ -340,7 +342,8 @@ impl Source {
         static GLOBAL: AtomicPtr<Shared> = AtomicPtr::new(ptr::null_mut());
         static CREATE: Mutex<()> = Mutex::new(());
 
-        // Acquire pairs with the release below: the driver is complete.
+        // Acquire pairs with the release below: a thread that reads the pointer finds the driver
+        // complete.
         let mut shared = GLOBAL.load(Ordering::Acquire);
         if shared.is_null() {
             let _guard = lock(&CREATE);
@@ -422,7 +425,7 @@ impl Driver {
         Ok(Driver { shared, thread: Some(thread) })
     }
 
-    /// Return a handle of the driver's context, for the time and for a manual clock.
+    /// Return a handle of the driver's context, to read its clock or to advance a manual one.
     pub fn handle(&self) -> &Handle {
         &self.shared.handle
     }

@@ -61,7 +61,7 @@ impl Error {
         u32::try_from(result).map_err(|_| Error::from_number(result.wrapping_neg()))
     }
 
-    /// The same for a function that returns an `int64_t`.
+    /// Translate the result of a C function that returns an `int64_t`, as `check()` does.
     pub(crate) fn check_long(result: i64) -> Result<u64, Error> {
         u64::try_from(result).map_err(|_| Error::from_number(result.wrapping_neg() as c_int))
     }

@@ -2,7 +2,7 @@
 //! Timers that are stopped and postponed without a system call.
 //!
 //! This crate is libtimerheap for Rust.  With the kernel module timerheap, the kernel expires the
-//! timers.  Without it, the library expires them in the process.  The program is the same.
+//! timers.  Without the module, the library expires them in the process.  The program is the same.
 //!
 //! # Timers and events
 //!

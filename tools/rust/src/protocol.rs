@@ -2,10 +2,10 @@
 //! The protocol of a mapped slot, with atomics.
 //!
 //! The functions here do in Rust what the inline functions of `<timerheap.h>` do in C.  So a start,
-//! a stop and a postponement call the C library only when the protocol needs a KICK.  The functions
-//! are marked `#[inline]`, so that the compiler can inline them into a program.  The letters (A) to
-//! (F) name the barriers of `<linux/timerheap.h>`, which explains the protocol.  What the comments
-//! state about the kernel also holds for the library, if it serves the timers in the process.
+//! a stop and a postponement call the C library only for a KICK, or to discard expirations.  These
+//! functions are marked `#[inline]`, so that the compiler can inline them into a program.  The
+//! letters (A) to (F) name the barriers of `<linux/timerheap.h>`, which explains the protocol.  If
+//! the library serves the timers in the process, comments about the kernel hold for the library.
 //!
 //! ```text
 //! the program                       the kernel
@@ -30,12 +30,13 @@ pub struct Armed {
     pub was_pending: bool,
     /// Without a KICK the timer does not expire in time.
     pub must_kick: bool,
-    /// Expirations of the former arming that no thread will get.
+    /// The number of expirations of the former arming that were unread, and are discarded.
     pub discarded: u64,
 }
 
 impl Armed {
-    /// Return: how many expirations of the former arming no thread will get.
+    /// Return: how many expirations of the former arming no thread will get: the discarded ones,
+    /// and 1 if the timer was pending.
     pub fn prevented(self) -> u64 {
         u64::from(self.was_pending) + self.discarded
     }
@@ -43,15 +44,15 @@ impl Armed {
 
 /// A context of libtimerheap, which the drop closes.
 ///
-/// A *number* is that of a slot.  It comes from [`Library::alloc`], so it is below the number of
-/// slots, which never decreases.
+/// A *number* in this file identifies a slot.  It comes from [`Library::alloc`], so it is below the
+/// count of slots, which never decreases.
 #[derive(Debug)]
 pub struct Library {
     th: NonNull<sys::Context>,
     max_slots: u32,
 }
 
-// SAFETY: a context belongs to no thread: the library has no state of a thread beyond a call.  So
+// SAFETY: a context belongs to no thread: the library keeps no state of a thread after a call.  So
 // any thread may make the calls, and may close the context when no other thread uses it.
 unsafe impl Send for Library {}
 
@@ -61,7 +62,7 @@ unsafe impl Send for Library {}
 unsafe impl Sync for Library {}
 
 impl Library {
-    /// Open a context.  `setup.max_slots` becomes the number in use.
+    /// Open a context.  `setup.max_slots` becomes the limit that the context has.
     pub fn open(setup: &mut sys::Setup) -> Result<Library, Error> {
         let size = std::mem::size_of::<sys::Setup>();
         // SAFETY: `setup` is valid for reads and writes of `size` bytes, and the protocol is that
@@ -309,18 +310,19 @@ fn needs_kick(slot: &sys::Slot, deadline: u64) -> bool {
 /// Will the kernel check the timer later than at its deadline?  It does if the event of a periodic
 /// timer was unread at the last check.  Then the caller kicks the slot.
 fn backs_off(slot: &sys::Slot) -> bool {
-    // next_event() calls this before and after its exchange (E) of expirations.  The kernel stores
-    // CHECKING in queued, adds to expirations (F), and then stores a time in queued: a later one if
-    // expirations was not 0.  So if (E) has read the result of (F), this load reads CHECKING or the
-    // later time.  The call before (E) may return a wrong answer, which the call after (E)
-    // corrects.
+    // next_in_ring() calls this function before and after the exchange (E) of expirations.  The
+    // kernel stores CHECKING in queued, adds to expirations (F), and then stores a time in queued:
+    // one after the deadline if the slot backs off.  So if (E) has read the result of (F), this
+    // load reads CHECKING or that time.  The call before (E) may return a wrong answer, which the
+    // call after (E) corrects.
     let queued = slot.queued.load(Relaxed);
     let deadline = slot.deadline.load(Relaxed);
 
     deadline != 0 && queued > deadline
 }
 
-/// Replace the expirations of a slot.  On failure, `old` becomes the present word.
+/// Replace the word `expirations` of a slot by `new` if it is `old`.  Return: whether it was; if it
+/// was not, `old` becomes the present word.
 fn exchange(expirations: &AtomicU64, old: &mut u64, new: u64) -> bool {
     match expirations.compare_exchange(*old, new, SeqCst, Acquire) {
         Ok(_) => true,
@@ -338,9 +340,9 @@ fn take_expirations(slot: &sys::Slot, event: &mut sys::Event) -> bool {
 
     loop {
         event.expirations = old & sys::TIMERHEAP_EXPIRATIONS;
-        // The exchange below fails if the timer was stopped after the load, since the word has
-        // changed.  But after a second stop, the word would be the same again.  So mark a word that
-        // has DISCARDED with READING, which a stop removes.
+        // The exchange below fails if the timer was stopped after the load, since a stop changes
+        // the word.  But a word with DISCARDED is the same again after a stop, a start and an
+        // expiry.  So mark such a word with READING, which a stop removes.
         if event.expirations != old && event.expirations != 0 && old & sys::TIMERHEAP_READING == 0 {
             let marked = old | sys::TIMERHEAP_READING;
             if exchange(&slot.expirations, &mut old, marked) {
@@ -376,7 +378,7 @@ impl Library {
             let number = self.entry(head).load(Relaxed);
             head = head.wrapping_add(1);
             ring.head.store(head, Relaxed);
-            // The kernel never writes such a number, but another process may.
+            // Skip a wrong number.  The kernel never writes one, but another process may.
             if number >= self.slots() {
                 continue;
             }
@@ -389,7 +391,7 @@ impl Library {
                 continue;
             }
             event.slot = number;
-            // A check after that KICK may have found the event unread, and backed off.
+            // Test again: before the event was taken, a check may have backed off.
             if backs_off(slot) {
                 self.kick_ticker(number);
             }
@@ -398,13 +400,13 @@ impl Library {
         false
     }
 
-    /// Kick a slot whose event is in the ring.  In the process: only if it is a ticker and due again.
+    /// Kick a slot.  In the process: only that of a ticker that is due again, or backs off.
     fn kick_ticker(&self, number: u32) {
         // SAFETY: the context is valid, any thread may kick, and the number is that of a slot.
         unsafe { sys::__timerheap_kick_ticker(self.pointer(), number) }
     }
 
-    /// Take an event.  In the process, expire first what is due, if the ring is empty.
+    /// Take an event.  In the process, first expire the timers that are due, if the ring is empty.
     pub unsafe fn next_event(&self, event: &mut sys::Event) -> bool {
         loop {
             // SAFETY: the caller is the only thread that takes events.
@@ -431,7 +433,8 @@ impl Library {
             .map(|result| result != 0)
     }
 
-    /// Expire what is due.  Return: the time before which no event is missing.
+    /// Wait until the timers that are due have expired, for about 1 ms at most.  Return: the time
+    /// before which no event is missing.
     pub unsafe fn sync(&self) -> Result<u64, Error> {
         let mut next = 0;
         // SAFETY: the context is valid, `next` can be written, and the caller takes events.

@@ -132,7 +132,7 @@ mod tests {
     use std::path::PathBuf;
     use std::ptr::addr_of;
 
-    /// Read the record.  Return: its lines; `None` if it is not here, as in a published crate.
+    /// Read the record.  Return: its lines; `None` if the file is missing, as in a published crate.
     fn record() -> Option<BTreeSet<String>> {
         let here = concat!(env!("CARGO_MANIFEST_DIR"), "/../../selftests/abi");
         let folder = PathBuf::from(std::env::var("TIMERHEAP_ABI").unwrap_or_else(|_| here.into()));
@@ -149,8 +149,7 @@ mod tests {
         Some(lines)
     }
 
-    /// Compare a structure: its size, and the offset and the size of each field, in the order of
-    /// the record.
+    /// Compare a structure with the record: its size, and the name, offset and size of each field.
     macro_rules! same_structure {
         ($lines:expr, $type:ty, $name:literal, $($field:ident),*) => {{
             let memory = MaybeUninit::<$type>::uninit();
@@ -254,7 +253,7 @@ mod tests {
             deadline,
             fired
         );
-        // The record is of a 64-bit machine.
+        // The structure has pointers, and the record is of a 64-bit machine.
         if size_of_val(&std::ptr::null::<u8>()) == 8 {
             same_structure!(lines, Context, "timerheap", slots, ring, nr, mask, fd, clock, process);
         }

@@ -2,8 +2,9 @@
 //! Futures that sleep, under any executor.
 //!
 //! The first use of [`sleep`], [`timeout`] or [`interval`] creates the driver of the process: a
-//! context on [`Clock::Monotonic`](crate::Clock::Monotonic), and a thread that wakes tasks.  The
-//! driver grows up to 2^20 futures that sleep at once, or `max_slots` of the module.
+//! context on [`Clock::Monotonic`](crate::Clock::Monotonic), and a thread that wakes tasks.  A
+//! future that sleeps uses a slot of the context, which grows up to 2^20 slots in the process.  In
+//! the kernel, the limit is the module's parameter `max_slots`.
 //!
 //! Any thread may create, poll and drop the futures.  A future starts its timer when it is first
 //! polled.  A poll and a drop make no system call, with the exceptions of [`Timer`](crate::Timer).
@@ -25,7 +26,7 @@ use std::time::{Duration, Instant};
 
 pub use crate::driver::Driver;
 
-/// Return: the result; a panic names an error, which a future cannot return.
+/// Return: the value; panic with the error, since a future cannot return it.
 fn expect<T>(result: Result<T, Error>) -> T {
     match result {
         Ok(value) => value,
@@ -119,8 +120,8 @@ impl Sleep {
         self.is_over
     }
 
-    /// Sleep until another deadline, also if the former one has passed.  A task that waits polls
-    /// the future again after this call.  [`Error::WrongClock`]: see [`Driver`].
+    /// Sleep until another deadline, also if the former one has passed.  A task that waits must
+    /// poll the future again after this call.  [`Error::WrongClock`]: see [`Driver`].
     pub fn reset(&mut self, deadline: impl Into<Deadline>) -> Result<(), Error> {
         self.deadline = time_of(&self.source, deadline)?;
         self.is_over = false;
@@ -130,7 +131,7 @@ impl Sleep {
         }
     }
 
-    /// Free the place.
+    /// Stop the timer, and free the place.
     fn end(&mut self) {
         if let Some(place) = self.place.take() {
             self.source.free(place);
@@ -272,11 +273,11 @@ impl Interval {
         Tick { interval: self }
     }
 
-    /// Return the number of periods since the last tick, or let the task wait for it.
+    /// Return the number of periods since the last tick, or let the task wait for the next one.
     pub fn poll_tick(&mut self, context: &mut Context<'_>) -> Poll<u64> {
         let is_first = self.place.is_none();
         let source = &self.source;
-        // As in the poll of Sleep.
+        // Check this first, as in the poll of Sleep: in a child of fork(), a lock may stay locked.
         source.must_serve();
         let place = self.place.get_or_insert_with(|| expect(source.place()));
         if is_first {

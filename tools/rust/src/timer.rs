@@ -7,8 +7,8 @@ use crate::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The number of a timer in its context.  Another timer may have the number after the drop of this
-/// one, but gets no event of it.
+/// The number of a timer in its context.  After the drop of the timer, another timer may have the
+/// number, but gets no event of the dropped one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TimerId(pub(crate) u32);
 
@@ -32,9 +32,9 @@ impl TimerId {
 /// shared.set_data(1); // error: cannot borrow as mutable
 /// ```
 ///
-/// None of the methods makes a system call if the engine will check the timer in time anyway.  An
-/// *arming* lasts from a start to a stop or an expiry.  An event counts the expiry, or a stop or a
-/// later start discards it.
+/// A start, a postponement and a stop make no system call if the engine will check the timer in
+/// time anyway.  At the moment of a check they may make one.  An *arming* lasts from a start to a
+/// stop or an expiry.  An event counts the expiry, or a stop or a later start discards the event.
 ///
 /// ```
 /// use std::time::Duration;
@@ -106,8 +106,8 @@ impl Timer {
         self.handle.library.start(self.number, first.as_nanos(), nanos_of(period))
     }
 
-    /// Start the timer, one-shot.  If it needs a KICK, add it to `kicks`, which the thread flushes
-    /// before it blocks.  Return: as [`Timer::start`].
+    /// Start the timer, one-shot.  If the timer needs a KICK, add it to `kicks`, which the thread
+    /// flushes before it blocks.  Return: as [`Timer::start`].
     ///
     /// # Errors
     ///
