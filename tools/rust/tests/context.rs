@@ -10,7 +10,7 @@ use timerheap::{Clock, Context, Engine, Error, Event, Kicks, Time, Timer};
 
 const MSEC: Duration = Duration::from_millis(1);
 
-/// A bound for what should take microseconds, on a machine that may be busy.
+/// The longest wait for an event that is due within milliseconds: the machine may be busy.
 const LONG: Option<Duration> = Some(Duration::from_secs(20));
 
 fn manual(slots: u32) -> Context {
@@ -21,7 +21,7 @@ fn at(nanos: u64) -> Time {
     Time::from_nanos(nanos)
 }
 
-/// Wait for an event and take it.  A wait may end for a discarded event.
+/// Wait for an event and take it.  Wait again if the wait has ended for a discarded event.
 fn take(context: &mut Context) -> Event {
     loop {
         assert!(context.wait(LONG).unwrap(), "no event");
@@ -171,7 +171,7 @@ fn late_event_counts_all_periods_that_have_passed() {
     timer.start_periodic(first, MSEC).unwrap();
     let mut last = 0;
     for _ in 0..3 {
-        // The event is in the ring, and counts few periods.
+        // The event is in the ring, and counts few periods.  Let about 20 more pass.
         assert!(context.wait(LONG).unwrap());
         std::thread::sleep(20 * MSEC);
         let before = context.now();
@@ -385,7 +385,7 @@ fn deferred_starts_expire_after_the_flush() {
     for timer in &timers {
         assert_eq!(timer.start_deferred(&mut kicks, at(10)), Ok(0));
     }
-    // Two full lists were flushed.
+    // Two full lists of 256 timers were flushed.  The other 88 timers have yet to be kicked.
     assert_eq!(context.advance(at(10)), Ok(2 * Kicks::MAX as u64));
     drop(kicks);
     assert_eq!(context.events().count(), 600);
@@ -472,7 +472,7 @@ fn random_operations_agree_with_an_oracle() {
         } else {
             timers[place] = Some(context.timer().unwrap());
         }
-        // If a deadline has passed, the timer expires within the call.
+        // A timer whose new deadline is `now` has expired within the call above.
         let mut to = now;
         if operation >= 14 {
             to += random(40);

@@ -27,7 +27,7 @@ fn at(nanos: u64) -> Time {
     Time::from_nanos(nanos)
 }
 
-/// Wait until a condition of another thread holds.
+/// Wait up to 20 s until another thread has made a condition true.
 fn until(condition: impl Fn() -> bool) {
     let end = Instant::now() + Duration::from_secs(20);
     while !condition() {
@@ -69,8 +69,8 @@ fn pending_future_panics_in_child_of_fork() {
     let mut poller = Poller::from_waker(&waker);
     assert!(Pin::new(&mut sleep).poll(&mut poller).is_pending());
     assert!(ticks.poll_tick(&mut poller).is_pending());
-    // SAFETY: the child uses no lock that another thread of this process may have locked.  If it
-    // does so after all, the alarm ends it.
+    // SAFETY: the child uses no lock that another thread of this process may have locked.  If the
+    // child does so after all, the alarm ends the child.
     let child = unsafe { fork() };
     if child == 0 {
         // SAFETY: the function has no requirement.
@@ -118,7 +118,7 @@ fn sleep_is_ready_after_its_deadline_and_waits_again_after_a_reset() {
     assert!(sleep.is_elapsed());
     assert!(poll(&mut sleep).is_ready());
 
-    // After a reset it sleeps again.
+    // After a reset the future sleeps again.
     sleep.reset(at(200)).unwrap();
     assert!(poll(&mut sleep).is_pending());
     sleep.reset(at(150)).unwrap();
@@ -141,8 +141,8 @@ fn sleep_wakes_only_the_last_task_that_polled_it() {
     driver.handle().advance(at(10)).unwrap();
     until(|| tasks[1].count.load(Ordering::SeqCst) == 1);
     assert_eq!(tasks[0].count.load(Ordering::SeqCst), 0);
-    // After a wake-up, the slot's waiter (driver.rs) keeps no waker.  The thread of the driver drops
-    // its reference to the task a moment later.
+    // After a wake-up, the slot's waiter (driver.rs) keeps no waker.  The driver's thread drops its
+    // reference to the task a moment later.
     until(|| Arc::strong_count(&tasks[1]) == 1);
 }
 
@@ -213,8 +213,8 @@ fn interval_on_a_real_clock_is_not_early_and_does_not_drift() {
 
 #[test]
 fn interval_counts_no_period_of_a_former_owner_of_its_slot() {
-    // One slot for the timer and one for the driver.  The thread may have taken the event of the
-    // former interval when the next one gets the slot.
+    // One slot for the timer and one for the driver.  The driver's thread may have taken the event
+    // of the former interval when the next interval gets the slot.
     let driver = Driver::new(&manual().slots(2)).unwrap();
     for _ in 0..2000 {
         let now = driver.handle().now();
@@ -326,7 +326,8 @@ fn waker_that_panics_does_not_end_the_driver() {
     assert!(Pin::new(&mut good).poll(&mut Poller::from_waker(&waker)).is_pending());
     driver.handle().advance(at(10)).unwrap();
     driver.handle().advance(at(20)).unwrap();
-    // The thread wakes the second task, too.  If it had ended instead, the polls would panic.
+    // The driver's thread wakes the second task, too.  If the panic had ended the thread, the polls
+    // would panic.
     until(|| task.count.load(Ordering::SeqCst) == 1);
     block_on(good);
     block_on(bad);

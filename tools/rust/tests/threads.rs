@@ -10,7 +10,7 @@ use timerheap::{time, Context, Events, Handle, Kicks, Timer};
 const THREADS: u64 = 4;
 const USEC: Duration = Duration::from_micros(1);
 
-/// Numbers that look random, for one thread.
+/// Pseudo-random numbers, for one thread.
 struct Random(u64);
 
 impl Random {
@@ -65,9 +65,9 @@ fn run(
 
 #[test]
 fn each_arming_ends_once_if_threads_share_timers() {
-    // Here each start begins an arming, even if it replaces the deadline of a pending timer.
-    // Exactly one of three counts each arming: the result of a later start, that of a stop, or an
-    // event.
+    // In this test each start begins an arming, even if the start replaces the deadline of a
+    // pending timer.  Exactly one of three counts each arming: the result of a later start, the
+    // result of a stop, or an event.
     let mut context = Context::new(8).unwrap();
     let timers: Arc<Vec<Timer>> = Arc::new((0..8).map(|_| context.timer().unwrap()).collect());
     let counts: Arc<[AtomicU64; 2]> = Arc::default();
@@ -102,8 +102,8 @@ fn each_arming_ends_once_if_threads_share_timers() {
 
 #[test]
 fn no_event_follows_a_stop_or_a_drop() {
-    // Each arming has a number of its own, which is the data of its timer.  A thread marks the
-    // number after a stop that was in time.
+    // Each arming has a number of its own, which is the data of its timer.  After the stop of the
+    // timer, the thread stores the result of the stop, plus 1, for the number.
     const STARTS: u64 = 20_000;
     let mut context = Context::new(64).unwrap();
     let handle = context.handle();
@@ -128,7 +128,7 @@ fn no_event_follows_a_stop_or_a_drop() {
     let events = events.lock().unwrap();
     let mut late = 0;
     for (id, stop) in stopped.iter().enumerate() {
-        // 1: the stop found nothing, so there was an event.  2: it prevented the event.
+        // 1: the stop found nothing, so there was an event.  2: the stop prevented the event.
         let stop = stop.load(Ordering::SeqCst);
         assert_eq!(u64::from(stop - 1) + u64::from(events[id]), 1, "arming {id}");
         late += u64::from(events[id]);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-/// Wakes a thread, and counts how often.
+/// Wakes a thread, and counts the wake-ups.
 pub struct Wakes {
     thread: Thread,
     pub count: AtomicUsize,
@@ -22,7 +22,7 @@ impl Wake for Wakes {
     }
 }
 
-/// Return: what wakes the current thread.
+/// Return: the [`Wakes`] of the current thread, for a waker.
 pub fn wakes() -> Arc<Wakes> {
     Arc::new(Wakes { thread: thread::current(), count: AtomicUsize::new(0) })
 }

@@ -6,14 +6,14 @@
 //! ```
 //!
 //! The workload is that of a server: many threads create timeouts of 30 s, and drop all of them
-//! before they expire.  A round runs both kinds, one after the other, so that other load of the
-//! machine affects both.  The lines `timer` and `task` of the result have the median of the ratios
-//! of the rounds:
+//! before they expire.  A round runs both kinds of timeout, one after the other, so that other load
+//! of the machine affects both.  A ratio is Tokio's time divided by this crate's.  The lines
+//! `timer` and `task` of the result have the median of the ratios of the rounds:
 //!
-//! | line | in each thread, COUNT times |
+//! | line | in each of THREADS threads or tasks, COUNT times |
 //! | --- | --- |
 //! | `timer` | poll a timeout once, outside of a task, and drop it |
-//! | `task` | a task of a runtime with THREADS workers awaits a timeout of a future that yields once |
+//! | `task` | on a runtime with THREADS workers, await a timeout of a future that yields once |
 //! | `yield` | as `task`, without a timeout: the costs that both kinds share |
 //!
 //! 10 000 other timers are pending, as connections of a server are.
@@ -28,7 +28,7 @@ use tokio::runtime::Runtime;
 const SPAN: Duration = Duration::from_secs(30);
 const OTHERS: usize = 10_000;
 
-/// The library of a timeout.
+/// The library that a run takes its timeouts from; `None`: the run has no timeouts.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Tokio,
@@ -50,7 +50,7 @@ fn poll_once<F: Future>(future: F, waker: &Waker) {
     assert!(future.poll(&mut Context::from_waker(waker)).is_pending());
 }
 
-/// Return: the nanoseconds for each timeout that threads poll and drop.
+/// Let each of `threads` threads poll and drop `count` timeouts.  Return: the nanoseconds for each.
 fn timers(runtime: &Runtime, kind: Kind, threads: usize, count: usize) -> f64 {
     let barrier = Arc::new(Barrier::new(threads));
     let workers: Vec<_> = (0..threads)
@@ -80,7 +80,7 @@ fn timers(runtime: &Runtime, kind: Kind, threads: usize, count: usize) -> f64 {
     (end - begin).as_nanos() as f64 / (threads * count) as f64
 }
 
-/// Return: the nanoseconds for each timeout that tasks await.
+/// Let each of `threads` tasks await `count` timeouts.  Return: the nanoseconds for each.
 fn tasks(runtime: &Runtime, kind: Kind, threads: usize, count: usize) -> f64 {
     let begin = Instant::now();
     let tasks: Vec<_> = (0..threads)
