@@ -38,8 +38,8 @@
 //     device.  A ticker of one nanosecond in package time keeps a processor busy.
 //   - A standard context that is derived from one of this package needs a goroutine, since package
 //     context knows only its own types.
-//   - context.Cause does not return the cause of a parent.  With some versions of Go it returns
-//     nil.
+//   - context.Cause does not return the cause of a parent, unless the parent's deadline is not
+//     later.  With some versions of Go it returns nil.
 //   - If the parent of a context ends, the timer of the context stays pending until the program
 //     calls the cancel function, or until the deadline.
 //   - A fake clock of the Go runtime, as in testing/synctest, does not apply to timers of the
