@@ -26,8 +26,9 @@ FIXTURE(abuse_ring)
 };
 
 /*
- * Write wrong heads, so that the ring always has entries.  No slot of these entries has an event.
- * End after 2 * TOO_LONG, so that a call that these heads prolong ends, too.
+ * Write wrong heads again and again, so that a reader rarely finds the ring empty.  No slot of
+ * these entries has an event.  End after 2 * TOO_LONG, so that a call that these heads prolong
+ * ends, too.
  */
 static void scribble(struct th_map *map)
 {

@@ -176,7 +176,7 @@ TEST_F(step, step_forward_expires_realtime_timers)
 	EXPECT_TRUE(th_pending(self->boot, 0));
 }
 
-/* A step back delays a timer until the clock reaches its deadline. */
+/* A step back delays a timer on CLOCK_REALTIME until that clock reaches the timer's deadline. */
 TEST_F(step, step_back_delays_realtime_timers)
 {
 	int64_t begin, lead = 150 * MSEC;

@@ -350,7 +350,7 @@ TEST_F(protocol, kick_expires_due_slots_in_order_of_array)
 		EXPECT_LE(deadline, event.fired);
 		EXPECT_EQ(1, event.expirations);
 	}
-	/* A second KICK of a slot, or a KICK of an idle slot, has no effect. */
+	/* A second KICK of an expired slot, or a KICK of an idle slot, adds no event. */
 	ASSERT_EQ(0, exchange_deadline(map, 5, 1));
 	EXPECT_EQ(4, th_kick(map->fd, (uint32_t[]){ 5, 5, 6, 5 }, 4));
 	ASSERT_TRUE(take_event(map, &event));

@@ -67,8 +67,9 @@ static int64_t deferral(const struct timerheap_slot *slot)
 }
 
 /*
- * Return: whether the next check of a slot is in time, or the slot has an unread event.  There may
- * be an unread event if the host has stopped the machine, and the slot may then back off again.
+ * Return: whether the next check of a slot is not after the slot's deadline, or the slot has an
+ * unread event.  If the host has stopped the machine, a slot may have an unread event and back off
+ * again.
  */
 static bool in_time(const struct timerheap_slot *slot)
 {

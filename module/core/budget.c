@@ -76,14 +76,14 @@ unsigned int theap_user_cpu_percent = 4;
  * machine, may have used the excess, the time above THEAP_CHARGE_MAX.  So the account is excused
  * from the excess of one long run: the excess is not charged.
  *
- * But a run may be long by itself, since an event wakes all tasks that wait for it.  So the
- * next excuse is possible only after THEAP_EXCUSE_FACTOR times the excess.  If no excess is longer
- * than a second, the account is excused from at most 1/400 of the elapsed time.  A longer excess
- * counts as a second: either the host has stopped the machine, or the user has millions of entries
- * in epoll instances.
+ * But a run may be long by itself, since an event wakes all tasks that wait for it.  So the next
+ * excuse is possible only after THEAP_EXCUSE_FACTOR times the excess.  If no excess is longer than
+ * a second, these excuses are at most 1/400 of the elapsed time.  A longer excess counts as a
+ * second: either the host has stopped the machine, or the user has millions of entries in epoll
+ * instances.
  *
- * Until the next excuse is possible, a long run is charged for at most THEAP_LONG_CHARGE_MAX.  That
- * bounds the rests if the host often stops the machine.
+ * Until the next excuse is possible, a long run is charged for at most THEAP_LONG_CHARGE_MAX.  This
+ * limit bounds how long a queue rests if the host often stops the machine.
  */
 #define THEAP_CHARGE_MAX	(20 * NSEC_PER_MSEC)
 #define THEAP_LONG_CHARGE_MAX	(400 * NSEC_PER_MSEC)

@@ -107,7 +107,7 @@ static __always_inline bool theap_extract_step(struct theap_heap *heap, u32 end)
  * @heap: theap_extract_next() has returned the entry at the current position
  *
  * The extraction goes on with entries that are not later than the skipped entry, but with none
- * below it.  The next extraction begins with the skipped entry.
+ * below that entry.  The skipped entry, and those below it, wait for a later extraction.
  */
 void theap_extract_skip(struct theap_heap *heap)
 {

@@ -216,8 +216,8 @@ struct theap_queue {
 					 * handled yet */
 	struct llist_node *claimed;	/* Q: entries that the owner has drained while other CPUs
 					 * had claimed their timers: it tries them again soon */
-	s64 deferred;			/* Q: the deadline at which a run has last queued a timer
-					 * whose function waits in the batch of another run */
+	s64 deferred;			/* Q: the time to which a run has last deferred a timer:
+					 * another run had yet to call the timer's function */
 	s64 now;			/* q, R: the time of a manual clock */
 	struct theap_counters count;	/* q; @notified, @deferred_notifications: I;
 					 * @handed_over: H */

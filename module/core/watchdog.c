@@ -83,7 +83,10 @@ unsigned int theap_watchdog_ms = 10;
 
 #define THEAP_WATCHDOG_MAX_MS	1000
 
-/* The longest sleep: a clock step may bring a far deadline near without a notification. */
+/*
+ * The longest sleep while a timer is queued: a clock step may bring a far deadline near, without a
+ * notification.
+ */
 #define THEAP_WATCHDOG_MAX_NS		(10 * NSEC_PER_SEC)
 
 /*

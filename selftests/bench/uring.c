@@ -50,7 +50,7 @@
 #define UPDATES		1000	/* changed timeouts in measure_updates() */
 #define ENTRIES		4096	/* entries of the submission queue */
 #define MOST_ENTRIES	65536	/* entries of the completion queue: io_uring permits no more */
-#define BUCKETS		2048	/* buckets of the wheel: more than the longest timeout has turns */
+#define BUCKETS		2048	/* buckets of the wheel, each 10 ms: longer than a timeout */
 #define KICK_MAX	1024U	/* the most slots of a KICK request */
 #define NONE		UINT32_MAX
 

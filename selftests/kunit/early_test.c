@@ -446,7 +446,7 @@ static void early_near_timers_of_one_deadline_share_bucket(struct kunit *test)
 }
 
 /* If few buckets are spare, timers with near deadlines get none: early checks need the buckets. */
-static void early_near_timers_leave_last_spare_buckets_to_checks(struct kunit *test)
+static void early_near_timers_get_no_bucket_if_few_are_spare(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = crowd(test, 2);
@@ -626,7 +626,7 @@ static struct kunit_case early_cases[] = {
 	KUNIT_CASE(early_crowded_queue_keeps_spare_buckets),
 	KUNIT_CASE(early_check_does_not_round_deadline_again),
 	KUNIT_CASE(early_near_timers_of_one_deadline_share_bucket),
-	KUNIT_CASE(early_near_timers_leave_last_spare_buckets_to_checks),
+	KUNIT_CASE(early_near_timers_get_no_bucket_if_few_are_spare),
 	KUNIT_CASE(early_bucket_delays_no_timer_that_is_due),
 	KUNIT_CASE(early_bucket_that_is_due_gets_no_more_timers),
 	KUNIT_CASE(early_timer_moved_out_of_due_bucket_expires_in_next_batch),

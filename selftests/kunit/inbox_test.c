@@ -10,7 +10,7 @@
  * The test moves 299 of 300 timers earlier.  Meanwhile its calls and runs drain the inbox, so that
  * fewer than 256 entries are left.  The last run drains these.
  */
-static void inbox_of_299_timers_is_drained(struct kunit *test)
+static void inbox_is_empty_after_299_timers_moved_earlier(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 300);
@@ -143,7 +143,7 @@ static void inbox_drain_requeues_at_most_budget_timers_per_call(struct kunit *te
 }
 
 static struct kunit_case inbox_cases[] = {
-	KUNIT_CASE(inbox_of_299_timers_is_drained),
+	KUNIT_CASE(inbox_is_empty_after_299_timers_moved_earlier),
 	KUNIT_CASE(inbox_stopped_timer_stays_in_heap_while_in_inbox),
 	KUNIT_CASE(inbox_is_drained_by_modify_that_adds_16th_entry),
 	KUNIT_CASE(inbox_owner_requeues_other_timers_while_one_is_claimed),

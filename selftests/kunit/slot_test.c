@@ -308,7 +308,7 @@ static void slot_unread_ticker_backs_off(struct kunit *test)
 }
 
 /* A check that counts several periods does not back off if the previous event was taken. */
-static void slot_read_ticker_does_not_back_off(struct kunit *test)
+static void slot_ticker_with_taken_event_does_not_back_off(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
@@ -741,7 +741,7 @@ static struct kunit_case slot_cases[] = {
 	KUNIT_CASE(slot_deadline_and_period_out_of_range_are_clamped),
 	KUNIT_CASE(slot_period_is_clamped_to_limits),
 	KUNIT_CASE(slot_unread_ticker_backs_off),
-	KUNIT_CASE(slot_read_ticker_does_not_back_off),
+	KUNIT_CASE(slot_ticker_with_taken_event_does_not_back_off),
 	KUNIT_CASE(slot_back_off_is_at_most_a_second),
 	KUNIT_CASE(slot_contended_check_does_not_back_off),
 	KUNIT_CASE(slot_back_off_in_time_namespace_stores_time_of_context),

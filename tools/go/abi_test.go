@@ -46,7 +46,8 @@ func goName(name string) string {
 	return strings.Join(words, "")
 }
 
-// compareRecord returns the differences between a record of the header and abi.go.
+// compareRecord returns the differences between abi.go and a record of <linux/timerheap.h>, in the
+// format of selftests/abi/header.
 func compareRecord(record string) (differences []string) {
 	differ := func(format string, values ...any) {
 		differences = append(differences, fmt.Sprintf(format, values...))

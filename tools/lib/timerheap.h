@@ -189,8 +189,8 @@ const char *timerheap_engine(const struct timerheap *th);
  * Return the descriptor, for poll() and epoll: it is readable while the ring has an entry, also
  * that of a discarded event.  It is -1 in a child of fork() until timerheap_reopen().
  *
- * In the process without THREAD it also becomes readable when a timer is due, sometimes without an
- * event, until a function finds no event.  In the process, calls of the device fail with it.
+ * If the process serves without THREAD, the descriptor is also readable when a timer is due, until
+ * a wait or take finds no event.  If the process serves, ioctls of the device fail on it.
  */
 static inline int timerheap_fd(const struct timerheap *th)
 {
@@ -292,7 +292,7 @@ static inline uint64_t timerheap_deadline(const struct timerheap *th, uint32_t s
 #define TIMERHEAP_WAS_PENDING	1	/* the timer was pending; its deadline is replaced */
 #define TIMERHEAP_MUST_KICK	2	/* without a KICK the timer does not expire in time */
 
-/* Do the work of __timerheap_discard() if there may be expirations to discard. */
+/* __timerheap_discard() calls this if there may be expirations.  Return: how many it discarded. */
 uint64_t __timerheap_discard_expirations(struct timerheap *th, uint32_t slot);
 
 /*
@@ -581,7 +581,7 @@ static inline bool __timerheap_next(struct timerheap *th, struct timerheap_event
 		if (number >= timerheap_slots(th))
 			continue;
 		s = &th->slots[number];
-		/* Let the KICK count all periods that have passed: they make no second event. */
+		/* Kick before the take, so that no second event counts the periods up to now. */
 		if (th->process || __timerheap_backs_off(s))
 			__timerheap_kick_ticker(th, number);
 		if (!__timerheap_take_expirations(s, event))

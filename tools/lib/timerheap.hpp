@@ -419,7 +419,7 @@ public:
 
 	/*
 	 * Advance a manual clock to the next expiry.  Return: the number of expirations at that
-	 * time; 0: no timer is left to expire, or a signal has arrived.  Throws EBADF.
+	 * time, fewer after a signal; 0 without a signal: no timer will expire.  Throws EBADF.
 	 */
 	std::uint64_t advance_next()
 	{
@@ -505,7 +505,7 @@ private:
 /*
  * A context whose events are calls of the functions of its callback timers.
  *
- * One thread constructs, moves and destroys the callback timers, and calls dispatch() and run().
+ * One thread constructs, moves and destroys the callback timers, and calls run() and dispatch*().
  * Any thread may start, postpone and stop the timers.  The constructors throw as those of context.
  */
 template <class Clock = std::chrono::steady_clock> class loop : public basic_context<Clock> {

@@ -162,7 +162,7 @@ impl Shared {
 
     /// Return: a place whose timer is idle.
     ///
-    /// `NoSlot`: the context has its maximum of slots, or the user has no memory for another slot.
+    /// `NoSlot`: the context has its maximum of slots, or the user has no memory for twice as many.
     /// The driver's thread also gets `NoSlot` if all present slots are in use: that thread cannot
     /// wait for a growth.  Any thread gets `NoSlot` if other threads take all slots of 3 growths.
     pub(crate) fn place(&self) -> Result<Place, Error> {

@@ -383,7 +383,8 @@ impl Library {
                 continue;
             }
             let slot = self.slot(number);
-            // Let the KICK count all periods that have passed: they make no second event.
+            // Kick a ticker before the take: the event then counts all periods that have passed.
+            // Without the KICK, these periods would make a second event.
             if self.is_in_process() || backs_off(slot) {
                 self.kick_ticker(number);
             }

@@ -102,8 +102,8 @@ fn each_arming_ends_once_if_threads_share_timers() {
 
 #[test]
 fn no_event_follows_a_stop_or_a_drop() {
-    // Each arming has a number of its own, which is the data of its timer.  After the stop of the
-    // timer, the thread stores the result of the stop, plus 1, for the number.
+    // Each arming has a number of its own, which is the data of its timer.  The thread that has
+    // stopped the timer stores the result of the stop, plus 1, in stopped[number].
     const STARTS: u64 = 20_000;
     let mut context = Context::new(64).unwrap();
     let handle = context.handle();
