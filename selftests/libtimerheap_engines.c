@@ -504,8 +504,9 @@ TEST_F(engines, kick_in_process_makes_epoll_edge_while_descriptor_is_readable)
 		ASSERT_EQ(0, epoll_ctl(epoll, EPOLL_CTL_ADD, timerheap_fd(th), &edge));
 		ASSERT_EQ(1, make_event(th, 0));
 		EXPECT_EQ(1, epoll_wait(epoll, &edge, 1, LOST / MSEC));
-		/* Take the only event.  The descriptor stays readable until a call finds none. */
+		/* Take the only event. */
 		EXPECT_TRUE(timerheap_next(th, &event));
+		/* The descriptor stays readable until timerheap_next() finds no event. */
 		EXPECT_EQ(0, epoll_wait(epoll, &edge, 1, 0));
 		ASSERT_EQ(1, make_event(th, 1));
 		EXPECT_EQ(1, epoll_wait(epoll, &edge, 1, 100));

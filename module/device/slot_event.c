@@ -95,7 +95,10 @@ bool theap_slot_get_event(struct theap_slot_page *page, u32 index,
 {
 	struct timerheap_slot *slot = &page->slots[index];
 
-	/* The KICK counts the periods that have passed: later they would make a second event. */
+	/*
+	 * If the slot backs off, kick it: this event then counts the periods that have passed.
+	 * Counted later, these periods would make a second event.
+	 */
 	theap_slot_end_back_off(page, index, wake);
 	if (!theap_slot_take_expirations(slot, event)) {
 		theap_context_publish(page->context, page->first + index);
@@ -106,7 +109,10 @@ bool theap_slot_get_event(struct theap_slot_page *page, u32 index,
 		return false;
 	event->slot = page->first + index;
 	event->reserved = 0;
-	/* A check between the KICK and the exchange may have found the old event and backed off. */
+	/*
+	 * Between the two calls above, a check may have found the expirations unread, and backed
+	 * off.  End that back-off, too.
+	 */
 	theap_slot_end_back_off(page, index, wake);
 	return true;
 }

@@ -22,8 +22,9 @@
  *    later time.  timerheap.ko ignores this result, since the timer was started while the
  *    function ran.
  *
- * Code that reads an entry is in an RCU read-side section.  A claimed entry is retired: a
- * worker destroys its timer, and has the entry freed after a grace period.  The code that has
+ * Code that finds an entry in the table runs in an RCU read-side section, and so does the
+ * timer's function.  Code that has claimed an entry retires the entry: a worker destroys the
+ * entry's timer, and has the entry freed after a grace period.  The code that has
  * claimed the entry cannot destroy the timer itself: the destroy may sleep until the timer's
  * function has returned.
  */

@@ -217,7 +217,7 @@ static ktime_t return_next_period(struct probe *probe, ktime_t when, ktime_t now
 }
 
 /* A timer whose function returns the next deadline is a ticker.  The ticker does not drift. */
-static void api_function_that_returns_next_deadline_makes_ticker(struct kunit *test)
+static void api_timer_function_that_returns_next_deadline_makes_ticker(struct kunit *test)
 {
 	struct probe *p = probe_make(test);
 	ktime_t first = ktime_add_ms(ktime_get(), 2);
@@ -485,7 +485,7 @@ static ktime_t self_freeing_function(struct timerheap_timer *timer, ktime_t when
 }
 
 /* The functions of 1000 timers release their timers, and free the objects that embed them. */
-static void api_function_releases_its_timer(struct kunit *test)
+static void api_timer_function_releases_its_timer(struct kunit *test)
 {
 	unsigned int i, ms;
 
@@ -766,14 +766,14 @@ static struct kunit_case api_cases[] = {
 	KUNIT_CASE(api_init_accepts_4_clocks),
 	KUNIT_CASE(api_stopped_timer_does_not_expire),
 	KUNIT_CASE(api_modify_changes_only_pending_timer),
-	KUNIT_CASE(api_function_that_returns_next_deadline_makes_ticker),
+	KUNIT_CASE(api_timer_function_that_returns_next_deadline_makes_ticker),
 	KUNIT_CASE(api_forward_returns_first_deadline_of_ticker_after_now),
 	KUNIT_CASE(api_start_in_function_overrides_deadline_it_returns),
 	KUNIT_CASE(api_stop_in_function_overrides_deadline_it_returns),
 	KUNIT_CASE(api_stop_sync_stops_self_starting_timer),
 	KUNIT_CASE(api_start_after_destroy_has_no_effect),
 	KUNIT_CASE(api_destroyed_timer_can_be_freed),
-	KUNIT_CASE(api_function_releases_its_timer),
+	KUNIT_CASE(api_timer_function_releases_its_timer),
 	KUNIT_CASE(api_release_fails_while_another_caller_stops_the_timer),
 	KUNIT_CASE(api_destroyed_timers_free_heap_memory),
 	KUNIT_CASE(api_hard_interrupt_starts_modifies_and_stops_timers),

@@ -565,7 +565,7 @@ static void early_timer_moved_out_of_due_bucket_expires_in_next_batch(struct kun
  * A run may be so late that timers of an early bucket are due.  While some of these timers wait,
  * the first deadline of the queue is not later than their deadline.
  */
-static void early_timers_that_wait_in_late_run_count_as_due(struct kunit *test)
+static void early_first_deadline_includes_timers_that_wait_in_late_run(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	unsigned int i, nr = 10 * THEAP_BATCH;
@@ -630,7 +630,7 @@ static struct kunit_case early_cases[] = {
 	KUNIT_CASE(early_bucket_delays_no_timer_that_is_due),
 	KUNIT_CASE(early_bucket_that_is_due_gets_no_more_timers),
 	KUNIT_CASE(early_timer_moved_out_of_due_bucket_expires_in_next_batch),
-	KUNIT_CASE(early_timers_that_wait_in_late_run_count_as_due),
+	KUNIT_CASE(early_first_deadline_includes_timers_that_wait_in_late_run),
 	KUNIT_CASE(early_bucket_of_late_run_delays_no_timer_due_before_it),
 	{}
 };

@@ -397,7 +397,8 @@ end:	do
 }
 
 /*
- * The owning CPU: softirqs, and the handler of the IPI.
+ * The owning CPU: its softirqs run the queue when hrtimer or resume expires, and serve watchdog
+ * timer 0.  The handler of the IPI arms the hrtimer, or defers the run.
  */
 
 proctype softirq() provided (stuck != OWNING_CPU) {
@@ -431,7 +432,8 @@ end:	do
 }
 
 /*
- * The thief's CPU: softirqs.
+ * The thief's CPU: when watchdog timer 1 or thief_resume expires, its softirqs run the queue of the
+ * owning CPU, if that queue is overdue.
  */
 
 proctype thief() provided (stuck != THIEF_CPU) {

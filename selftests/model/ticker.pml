@@ -137,9 +137,11 @@ active proctype clock() {
 }
 
 /*
- * The reader.  q and d are local variables.
+ * The reader, which takes events.  In q and d, local variables, the reader keeps the values that it
+ * has read from queued and deadline.
  */
 
+/* Kick the slot if it backs off, so that the next check is later than the deadline. */
 inline kick_if_backs_off() {
 #ifndef M_NO_E
 	q = queued;

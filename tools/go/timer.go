@@ -53,8 +53,8 @@ type timer struct {
 // minPeriod is the default of the device's minimum period, in nanoseconds.
 const minPeriod = uint64(100 * time.Microsecond)
 
-// start begins an arming of an idle timer.  period is 0, or the nanoseconds between expiries.  The
-// caller holds t.mu.
+// start begins an arming of an idle timer: the span from the start to the expiry or the stop.
+// period is 0, or the nanoseconds between expiries.  The caller holds t.mu.
 func (t *timer) start(d time.Duration, period uint64) {
 	if period > 0 && period < minPeriod {
 		period, d = minPeriod, time.Duration(minPeriod)
@@ -97,8 +97,9 @@ func (t *timer) cancel() bool {
 	return ended
 }
 
-// postpone gives a pending one-shot timer another deadline, and continues its arming.  It returns
-// false, and changes nothing, if the timer is not pending.  The caller holds t.mu.
+// postpone gives a pending one-shot timer another deadline.  The arming that began at the timer's
+// start goes on: it ends when the timer expires at the new deadline, or is stopped.  postpone
+// returns false, and changes nothing, if the timer is not pending.  The caller holds t.mu.
 func (t *timer) postpone(d time.Duration) bool {
 	if t.kernel != nil {
 		return t.kernel.postpone(t.slot, after(d))

@@ -71,9 +71,9 @@ static uint64_t deadline_at(const struct timerheap *th, uint32_t position)
  */
 
 /*
- * Record in program[GAP] that the number @slot is missing at the position @gap.  The fences keep
- * the compiler from moving other stores across this store.  A kill happens between two instructions
- * of this thread, so the fences need no instruction.
+ * Record in program[GAP] that the number @slot is missing in the ring, at the position @gap.  The
+ * fences keep the compiler from moving other stores across this store.  A kill happens between two
+ * instructions of this thread, so the fences need no instruction.
  */
 static void set_gap(struct timerheap *th, uint32_t slot, uint32_t gap)
 {
@@ -83,7 +83,7 @@ static void set_gap(struct timerheap *th, uint32_t slot, uint32_t gap)
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
-/* Move the entry at the position @from to the position @gap.  The gap of @slot is then at @from. */
+/* In the ring, move the entry at @from to the gap, at @gap.  The gap of @slot is then at @from. */
 static void fill_gap(struct timerheap *th, uint32_t slot, uint32_t gap, uint32_t from)
 {
 	*entry(th, gap) = number_at(th, from);

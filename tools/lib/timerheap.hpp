@@ -488,9 +488,9 @@ public:
 	{ return timerheap_next(this->native(), &event.raw_); }
 
 	/*
-	 * Take the next event if its deadline is before @before, which sync() has returned.  So
-	 * the program gets events in the order of deadlines.  Return: whether there was one.  The
-	 * thread that takes events calls this.
+	 * In the thread that takes events, take the next event if its deadline is before @before,
+	 * which sync() has returned.  So events are in the order of deadlines, with the exceptions
+	 * that timerheap_next_before() lists.  Return: whether there was such an event.
 	 */
 	bool next(event<Clock> &event, theap::time_point<Clock> before) noexcept
 	{

@@ -40,9 +40,9 @@ static uint32_t reserved(const struct worker *worker, uint32_t i)
 }
 
 /*
- * Handle answers to requests: stop the timer of a request and start it for the next one.
- * In a server a lost request times out after TIMEOUT.  In this file the timeout is 1 ms, so
- * that the timer expires within the round.
+ * Handle answers to requests: stop the timer of a request, and start that timer for the next
+ * request.  Every 1000th request is lost: start one of the RESERVE timers for it, with a timeout of
+ * 1 ms.  In a server that timeout would be TIMEOUT, too.  With 1 ms the timer expires in the round.
  */
 static void request(struct worker *worker)
 {
