@@ -127,7 +127,7 @@ static void unlink(struct entry *entry)
 	rhashtable_remove_fast(&entry->cache->table, &entry->node, table_params);
 }
 
-/* Stop the timer of a claimed entry, and have the worker free the entry.  Context: any. */
+/* Stop the timer of a claimed entry, and have the worker free the entry.  Context: any but NMI. */
 static void retire(struct entry *entry)
 {
 	struct timerheap_cache *cache = entry->cache;

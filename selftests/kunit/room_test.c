@@ -384,7 +384,7 @@ static void room_segments_of_burst_are_freed(struct kunit *test)
  * A queue has the reservations of timers.  Starts of these timers move the reservations to another
  * queue.  A second later all segments of the first queue but two are freed.
  */
-static void room_segments_of_moved_timers_are_freed(struct kunit *test)
+static void room_segments_of_timers_moved_to_other_queue_are_freed(struct kunit *test)
 {
 	struct theap_queue *second = test_second_queue(test);
 	unsigned int i, nr = 5 * POSITIONS;
@@ -418,7 +418,7 @@ static struct kunit_case room_cases[] = {
 	KUNIT_CASE(room_buckets_of_expired_timers_are_freed),
 	KUNIT_CASE(room_memory_is_charged_to_account),
 	KUNIT_CASE(room_segments_of_burst_are_freed),
-	KUNIT_CASE(room_segments_of_moved_timers_are_freed),
+	KUNIT_CASE(room_segments_of_timers_moved_to_other_queue_are_freed),
 	{}
 };
 

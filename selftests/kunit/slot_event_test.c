@@ -226,7 +226,7 @@ static void slot_event_reader_ends_back_off(struct kunit *test)
  * expirations.  Here the slot does not back off at first.  A check just before the exchange makes
  * the slot back off, and the KICK after the exchange ends that back-off.
  */
-static void slot_event_reader_ends_back_off_begun_before_exchange(struct kunit *test)
+static void slot_event_reader_ends_back_off_begun_during_read(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = test_slot(st);
@@ -255,7 +255,7 @@ static struct kunit_case slot_event_cases[] = {
 	KUNIT_CASE(slot_event_has_the_data_of_its_arming),
 	KUNIT_CASE(slot_event_is_not_lost_by_contended_reader),
 	KUNIT_CASE(slot_event_reader_ends_back_off),
-	KUNIT_CASE(slot_event_reader_ends_back_off_begun_before_exchange),
+	KUNIT_CASE(slot_event_reader_ends_back_off_begun_during_read),
 	{}
 };
 

@@ -75,7 +75,7 @@ func (t *timer) start(d time.Duration, period uint64) {
 	}
 }
 
-// cancel ends the arming, and removes a value from the channel.  It returns true if it has
+// cancel ends the arming, and removes a value from the channel.  cancel returns true if it has
 // prevented the expiry, or has discarded or removed the value.  The caller holds t.mu.
 func (t *timer) cancel() bool {
 	ended := false
@@ -129,7 +129,7 @@ func (t *timer) stop() bool {
 	return t.cancel()
 }
 
-// take takes the expirations of a slot whose number was in the ring.  It returns false, and does
+// take takes the expirations of a slot whose number was in the ring.  take returns false, and does
 // nothing, if the timer is no longer the owner.
 func (t *timer) take(k *kernel, o *owner) bool {
 	t.mu.Lock()
@@ -194,17 +194,17 @@ func (t *timer) send(at time.Time) {
 	}
 }
 
-// A Timer expires once.  Its channel C then receives the time of the expiry, or its function is
-// called.  NewTimer and AfterFunc make timers.  A Timer must not be copied.
+// A Timer expires once.  At the expiry, the channel C of a Timer of NewTimer receives the time, or
+// the function of a Timer of AfterFunc is called.  A Timer must not be copied.
 type Timer struct {
-	// C receives the time at which the timer was found due.  It is nil if AfterFunc has made
+	// C receives the time at which the timer was found due.  C is nil if AfterFunc has made
 	// the timer.
 	C <-chan time.Time
 	t timer
 }
 
 // NewTimer starts a timer that sends the time to its channel after at least d.  If d is 0 or
-// negative, it does so at once.
+// negative, the timer sends the time at once.
 func NewTimer(d time.Duration) *Timer {
 	timer := &Timer{t: timer{c: make(chan time.Time, 1)}}
 	timer.C = timer.t.c
@@ -213,7 +213,7 @@ func NewTimer(d time.Duration) *Timer {
 }
 
 // AfterFunc starts a timer that calls f in a goroutine of its own after at least d.  If d is 0 or
-// negative, it does so at once.
+// negative, the timer calls f at once.
 func AfterFunc(d time.Duration, f func()) *Timer {
 	if f == nil {
 		panic("timerheap: AfterFunc with a nil function")
@@ -231,8 +231,8 @@ func After(d time.Duration) <-chan time.Time {
 // Stop stops the timer.  After the return, C receives no value, and the function is not called,
 // until Reset.  Stop does not wait for a function that was called.
 //
-// It returns true if it has prevented the value or the call.  It returns false if a receive has
-// taken the value, or the function was called, or the timer was stopped before.  It panics if
+// Stop returns true if it has prevented the value or the call.  Stop returns false if a receive has
+// taken the value, or the function was called, or the timer was stopped before.  Stop panics if
 // neither NewTimer nor AfterFunc has made the timer.
 func (t *Timer) Stop() bool {
 	t.check("Stop")

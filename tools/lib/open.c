@@ -65,9 +65,9 @@ static int attach_new(struct context *context, struct timerheap_setup *setup)
 }
 
 /*
- * Return: the flags of the engines that may serve a context.  They are those that the program has
- * chosen; otherwise the one that the environment variable names; otherwise both.  A set-user-ID
- * program ignores the variable.
+ * Return: the flags of the engines that may serve a context: those that the program has chosen;
+ * otherwise the one that the environment variable names; otherwise both.  For a set-user-ID program
+ * the function ignores the variable.
  */
 static uint32_t choose(uint32_t flags)
 {
@@ -219,8 +219,11 @@ const char *timerheap_engine(const struct timerheap *th)
 }
 
 /*
- * Remove the mappings and close the descriptor.  The kernel stops the timers when no process
- * has a descriptor or a mapping of the context any more.
+ * Free the memory of the context, and close its descriptor.  Exception: if the call cannot end the
+ * thread of TIMERHEAP_THREAD, that thread still uses the memory, so the call keeps it (thread.c).
+ *
+ * If the kernel serves the timers, the kernel stops them when no process has a descriptor or a
+ * mapping of the context any more.  If the library serves the timers, they end with the memory.
  */
 void timerheap_close(struct timerheap *th)
 {

@@ -4,9 +4,9 @@
  *
  *	lateness [-r] [-w SITUATION] [-n TIMERS] [-p PEER] [FILE]
  *
- * It prints a table, and writes lines of JSON to FILE.  With -w, -n and -p, it measures only
- * situations whose name contains SITUATION, with at most TIMERS other timers, and contenders whose
- * name contains PEER.
+ * The program prints a table, and writes lines of JSON to FILE.  The options -w and -n select the
+ * situations whose name contains SITUATION, with at most TIMERS other timers.  The option -p
+ * selects the contenders whose name contains PEER.
  *
  * The reader is a process with ten flows, each with one timer.  When the timer expires, the flow
  * would send a packet.  Then the flow starts the timer again, for one to two milliseconds later.
@@ -23,7 +23,7 @@
  * waits only for interrupts and for the kernel's work in interrupts.  The situations are:
  *
  *	pending		the other timers are pending, with deadlines an hour or more away
- *	postponed	the other timers are idle timeouts of 10 s.  Each is postponed every 5 s
+ *	postponed	the other timers are idle timeouts of 10 s, each postponed every 5 s
  *	at once		all other timers are due at the same instant, once a second
  *	within 0.1 ms	the same, but the deadlines of the other timers are 1 ns apart
  *	one bucket	the same as "at once", but with slack: all other timers are in one bucket
@@ -131,7 +131,8 @@ static const struct peer sleeper;
 static const struct contender {
 	const char *name;
 	const struct peer *peer;	/* the flows' timers */
-	const struct peer *others;	/* the neighbor's timers; NULL: the same as @peer */
+	const struct peer *others;	/* the timers of a neighbor of the same user; NULL: as
+					 * @peer.  Another user always uses slots */
 	void (*wait)(void *set);	/* NULL: the peer waits in its reap() */
 	bool ordinary;			/* the reader has no real-time priority */
 	bool idle;			/* measured only in the situation "pending" */
@@ -337,8 +338,11 @@ static uint32_t *shuffled(void)
 }
 
 /*
- * Start the timeouts in the first TURNS turns, in random order, and then postpone them in the same
- * order.  The measurement may begin after IDLE, when timeouts begin to pass their first deadlines.
+ * In the first TURNS turns, start the timeouts in random order.  In each later turn, postpone the
+ * next timeouts of that order, without end, so that each is postponed once in TURNS turns.
+ *
+ * After IDLE, the first deadlines of the timeouts begin to pass, and the kernel begins to check
+ * postponed timeouts.  Only then let the reader begin the measurement.
  */
 static void postpone_all(void)
 {
