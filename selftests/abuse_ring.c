@@ -9,8 +9,8 @@
 
 /*
  * The hostile processes, the peers, set the head so that the ring seems to have this many entries.
- * A call needs several ms to remove all of them.  So the call rarely finds the ring empty, even if
- * the host stops the peers for a moment.
+ * A WAIT or a read() of the test, which is the victim, needs several ms to remove these entries.
+ * So the call rarely finds the ring empty, even if the host stops the peers for a moment.
  */
 #define SLOTS	(1 << 16)
 #define PEERS	2			/* hostile processes */

@@ -231,7 +231,10 @@ static inline void abuse_start_tickers(struct th_map *map)
 }
 
 /*
- * The functions for @work.  They run until the test kills the process.
+ * What abusers do
+ *
+ * A test sets @work of a struct abuse to one of the functions below that take only a struct abuse.
+ * The process of the abuser calls that function, which runs until the test kills the process.
  */
 
 /* Have @abuse->nr tickers, and do not take their events. */

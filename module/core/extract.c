@@ -70,7 +70,10 @@ static void theap_extract_prefetch(const struct theap_heap *heap, u32 hole)
 	}
 }
 
-/* Go on to the group below the next hole; if there is none, end the extraction. */
+/*
+ * Go on to the group of four below the next hole.  End the extraction if there is no next hole, or
+ * if that group is behind the end.
+ */
 static void theap_extract_next_group(struct theap_heap *heap)
 {
 	u32 hole = heap->extract_pos == THEAP_ROOT ? heap->last_hole :

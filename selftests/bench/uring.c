@@ -8,10 +8,10 @@
  *
  * Each of n connections gets packets at random times, one per second on average.  A packet moves
  * the idle timeout of its connection to @timeout from now.  If the timeout expires, the program
- * closes the connection and opens another one in its place, with a new timeout.  Once in each TURN,
- * the program handles the packets that have arrived meanwhile.  All programs wait for the next turn
- * in the same way.  The program "none" has no timeouts.  Its instructions are subtracted from those
- * of the other programs:
+ * closes the connection and opens another one in its place, with a new timeout.  Time is divided
+ * into turns of TURN ns.  Once in each turn, the program handles the packets that have arrived in
+ * that time.  All programs wait for the next turn in the same way.  The program "none" has no
+ * timeouts.  Its instructions are subtracted from those of the other programs:
  *
  *	timerheap	start and postpone in mapped memory; KICK and WAIT as io_uring requests
  *	timeouts, lazy	an IORING_OP_TIMEOUT for each connection.  A packet only stores the
@@ -356,7 +356,10 @@ static void complete_all(bool *turned)
 	}
 }
 
-/* Handle packets, and wait for the next turn, until @end. */
+/*
+ * Until @end, repeat: handle the packets of a turn, then handle completions until the next turn of
+ * TURN ns begins.
+ */
 static void serve(uint64_t end)
 {
 	struct __kernel_timespec time;

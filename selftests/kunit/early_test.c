@@ -585,8 +585,9 @@ static void early_first_deadline_includes_timers_that_wait_in_late_run(struct ku
 }
 
 /*
- * A run may be so late that timers of an early bucket are due.  Another timer that is due before
- * all of these expires in the first batch, although the bucket has the earliest heap entry.
+ * A run may be so late that the timers of an early bucket are due.  The bucket has the earliest
+ * heap entry.  Another timer is not in the bucket, and is due before the timers of the bucket.  The
+ * first batch of the run expires that other timer, too.
  */
 static void early_bucket_of_late_run_delays_no_timer_due_before_it(struct kunit *test)
 {

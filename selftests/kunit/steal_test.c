@@ -525,7 +525,7 @@ static void steal_after_run_covers_all_clocks(struct kunit *test)
 	queue_recovers();
 }
 
-/* If nothing is due at the end of a rest, the CPU scans without a run. */
+/* If nothing is due when the rest of a queue ends, the CPU scans for stuck CPUs without a run. */
 static void steal_scans_when_throttling_ends_if_nothing_is_due(struct kunit *test)
 {
 	struct theap_queue *other = theap_queues_get(theap_kernel_account, THEAP_BOOTTIME, 0);

@@ -74,7 +74,8 @@ func choose() {
 
 var origin, originTime = readOrigin()
 
-// readOrigin returns the origin as a time.Time, and in nanoseconds on the kernel's clock.
+// readOrigin reads both clocks at one moment, the origin.  readOrigin returns the origin as a
+// time.Time, and in nanoseconds on the kernel's clock.
 func readOrigin() (at time.Time, nanoseconds uint64) {
 	least := time.Duration(abiNever)
 	for attempt := 0; attempt < 10; attempt++ {

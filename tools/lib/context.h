@@ -114,7 +114,8 @@ void __timerheap_set_slots(struct context *context, uint32_t slots);
 
 /*
  * Set up a context that the kernel serves, and map the slots and the ring.  @nr: the number of the
- * request to use: SETUP or QUERY.  Return: as @open of struct engine, but not negative.
+ * request to use: SETUP or QUERY.  Return: 0; a positive error number, after which a context that
+ * is opened again may have lost its mappings.
  */
 __attribute__((visibility("hidden")))
 int __timerheap_attach(struct context *context, int fd, unsigned int nr,

@@ -4,7 +4,7 @@
  *
  *	100 %	of a million timers on one descriptor are armed, as a server does for requests
  *	 70 %	are stopped, as a server does after answers
- *	 25 %	get another deadline: four fifths 8 s later, one fifth 4 s earlier on average
+ *	 25 %	get another deadline: on average, four fifths 8 s later, one fifth 4 s earlier
  *	  5 %	keep their deadline
  *
  * The timers that were not stopped expire over about 20 seconds.

@@ -27,7 +27,10 @@ struct heap {
 	uint64_t lateness[SNAPSHOT_STEPS];	/* expirations in each step */
 };
 
-/* The use of a CPU by an account.  @cpu_time: in ns.  @rest: ns until used CPU time is repaid. */
+/*
+ * The use of a CPU by an account.  @cpu_time: the CPU time used, in ns.  @rest: ns until the
+ * account has repaid the CPU time used; see "The CPU budget" in theory.md.
+ */
 struct account {
 	char uid[12];				/* as in struct heap */
 	uint64_t account, cpu, cpu_time, throttled, rest;

@@ -56,7 +56,7 @@ struct user {
 	uint64_t most, most_cpu;	/* the most CPU time on one CPU, in ns/s, and that CPU */
 	uint64_t throttled;		/* runs per second that ended because of a limit */
 	uint64_t own;			/* of @throttled: those that the user's limit has ended */
-	uint64_t rest;			/* ns until used CPU time is repaid; maximum of all CPUs */
+	uint64_t rest;			/* as in struct account; maximum of all CPUs */
 	uint64_t bytes, contexts;
 };
 

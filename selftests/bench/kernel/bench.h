@@ -103,7 +103,10 @@ u64 random_below(u64 bound);
 /* work.c: measure start, stop and modify, with @n pending timers */
 int bench_work(const struct contender *contender, u32 n);
 
-/* expiry.c: measure the cost of an expiry, after bench_expiry_calibrate() has timed a loop */
+/*
+ * expiry.c: measure the cost of an expiry, which is the time that a loop loses by the expiry.
+ * Before that, bench_expiry_calibrate() measures the time of the loop without expiries.
+ */
 void bench_expiry_calibrate(void);
 int bench_expiry(const struct contender *contender, u32 n);
 

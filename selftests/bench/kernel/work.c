@@ -102,7 +102,11 @@ static u64 work_round(const struct contender *contender, enum kind kind, struct 
 	return ktime_get_ns() - began;
 }
 
-/* Measure an operation on timers of @set, and undo it after each round. */
+/*
+ * Measure an operation on timers of @set.  After each round, stop the timers that the round has
+ * added, or start the timers of the round for their first deadlines.  After a round of RESTART, the
+ * timers have their first deadlines already.
+ */
 static void work(const char *bench, struct timer_set *set, u32 n, enum kind kind, s64 base,
 		 struct turn *turns)
 {

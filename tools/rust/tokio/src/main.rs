@@ -106,7 +106,8 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Run both kinds alternately, and print a line of the result.
+/// Measure the timeouts of Tokio and of this crate alternately, in `rounds` rounds.  Print a line
+/// with the medians.
 fn compare(name: &str, rounds: usize, run: impl Fn(Kind) -> f64) {
     let mut results = [vec![], vec![], vec![]];
     run(Kind::Tokio);
