@@ -93,9 +93,9 @@
 
 /*
  * The time from which a CPU may move the next timer, on CLOCK_MONOTONIC.  Each try to move a timer
- * adds THEAP_MOVE_GAP, even if the try fails.  A value more than THEAP_MOVE_BURST gaps ago counts
- * as that many gaps ago.  So after a time without tries, a burst is possible.  Each CPU writes its
- * own variable, with interrupts off.
+ * adds THEAP_MOVE_GAP, even if the try fails.  A time long ago counts as THEAP_MOVE_BURST - 1 gaps
+ * ago.  So after a time without tries, THEAP_MOVE_BURST moves are possible at once.  Each CPU writes
+ * its own variable, with interrupts off.
  */
 static DEFINE_PER_CPU(u64, theap_move_next);
 
@@ -310,8 +310,9 @@ static bool theap_timer_move(struct theap_claim *claim, const struct theap_place
 	if (queue == before || theap_timer_in_inbox(timer) || smp_load_acquire(&timer->active))
 		return false;
 	now = ktime_get_ns();
-	next = max_t(u64, this_cpu_read(theap_move_next), now - THEAP_MOVE_BURST * THEAP_MOVE_GAP);
-	if (next >= now)
+	next = max_t(u64, this_cpu_read(theap_move_next),
+		     now - (THEAP_MOVE_BURST - 1) * THEAP_MOVE_GAP);
+	if (next > now)
 		return false;
 	this_cpu_write(theap_move_next, next + THEAP_MOVE_GAP);
 	if (!raw_spin_trylock(&queue->lock))
