@@ -96,7 +96,6 @@
 #include "bucket.h"
 #include "extract.h"
 #include "list.h"
-#include "room.h"
 
 static struct hlist_head *theap_buckets_head(struct theap_buckets *buckets, s64 when)
 {

@@ -3,6 +3,7 @@
 #ifndef THEAP_OWNER_H
 #define THEAP_OWNER_H
 
+#include "extract.h"
 #include "queue.h"
 
 bool __theap_adjust(struct theap_queue *queue, unsigned int *budget)
@@ -16,5 +17,23 @@ void __theap_requeue(struct theap_queue *queue, struct theap_timer *timer,
 	__must_hold(&queue->lock);
 bool __theap_settle(struct theap_queue *queue)
 	__must_hold(&queue->lock);
+
+/*
+ * Is a queue settled: would neither clean nor settle change anything?  An extraction, or claimed
+ * timers that the inbox has left, may change the first deadline.  So then the answer is no.
+ */
+static inline bool __theap_is_settled(struct theap_queue *queue)
+	__must_hold(&queue->lock)
+{
+	struct theap_heap *heap = &queue->heap;
+	struct theap_timer *top;
+
+	if (theap_heap_is_extracting(heap) || queue->claimed)
+		return false;
+	if (!heap->nr)
+		return true;
+	top = theap_node_timer(theap_heap_at(heap, THEAP_ROOT)->node);
+	return theap_status(&top->status) == THEAP_WAITING;
+}
 
 #endif /* THEAP_OWNER_H */

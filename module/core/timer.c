@@ -83,6 +83,9 @@
  */
 #define THEAP_INBOX_DRAIN	16
 
+/* Before a push, the owner removes or requeues at most this many timers at the top of the heap. */
+#define THEAP_PUSH_CLEAN	4
+
 /*
  * A CPU moves at most one queued timer per 100 us to its own queue, with bursts of at most 200.  A
  * move takes two locks and about 1 us.  So CPUs that share timers spend at most 1 % of their time
@@ -204,15 +207,18 @@ static struct theap_queue *theap_timer_target(const struct theap_timer *timer,
 /*
  * Enqueue a claimed timer that is not queued.
  *
- * A push makes no entry of the heap later.  So if the top is not earlier than the published first
- * deadline, there is nothing to settle.  A top that was stopped or postponed stays for the run: the
- * hrtimer is armed for its deadline in any case.
+ * If the queue is not settled, clean the top of the heap first: if this timer were at the top
+ * already, clean would wait for the claim.  If the queue is settled, and the push makes the top no
+ * earlier than the published first deadline, the queue is still settled.
  */
 static void __theap_timer_enqueue(struct theap_claim *claim, struct theap_queue *queue, s64 when)
 	__must_hold(&queue->lock)
 {
-	bool lowered = false;
+	bool settled = __theap_is_settled(queue), lowered = false;
+	unsigned int budget = THEAP_PUSH_CLEAN;
 
+	if (!settled)
+		__theap_clean(queue, &budget);
 	__theap_enqueue(queue, claim->timer, when);
 	queue->count.started++;
 	claim->queue = queue;
@@ -224,8 +230,10 @@ static void __theap_timer_enqueue(struct theap_claim *claim, struct theap_queue 
 	 */
 	if (unlikely(queue->buckets.wanted) && !claim->grow)
 		claim->grow = queue;
-	if (theap_heap_at(&queue->heap, THEAP_ROOT)->when < queue->first || theap_verify)
+	if (!settled || theap_heap_at(&queue->heap, THEAP_ROOT)->when < queue->first)
 		lowered = __theap_settle(queue);
+	else if (theap_verify)
+		__theap_verify(queue);
 	claim->notify = lowered || when < READ_ONCE(queue->armed);
 }
 

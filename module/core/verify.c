@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The self-check of verify=1: check a whole heap each time that its queue is settled (owner.c).
+ * The self-check of verify=1: check a whole heap each time that its queue is settled (owner.c), and
+ * after each start.
  *
- * An owner that has enqueued or dequeued timers settles the queue before it releases the lock.  So
+ * An owner that has enqueued or dequeued timers calls the check before it releases the lock.  So
  * the check fails in the owner that has broken the heap.  Each check takes O(n) with interrupts
  * off, so verify=1 is for tests with few timers.
  *
@@ -84,6 +85,8 @@ void __theap_verify(struct theap_queue *queue)
 		  "timerheap: %u timers in buckets have %u list nodes\n",
 		  queue->buckets.timers, heap->nr_list_nodes);
 	WARN_ONCE(heap->last_hole != hole, "timerheap: the last hole is not at %u\n", hole);
+	WARN_ONCE(heap->nr && !hole && theap_heap_at(heap, THEAP_ROOT)->when < queue->first,
+		  "timerheap: the first deadline is later than the top\n");
 	WARN_ONCE(!heap->nr && READ_ONCE(queue->first) != THEAP_NEVER && !queue->drained,
 		  "timerheap: an empty heap has a first deadline\n");
 }
