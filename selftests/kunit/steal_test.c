@@ -46,7 +46,7 @@ void queue_gets_stuck(void)
 	local_bh_disable();
 	test_queue()->cpu = smp_processor_id() + 1;
 	atomic_set(&test_queue()->ipi_pending, 1);
-	this_cpu_ptr(&theap_thieves)->last = -SECOND;
+	this_cpu_ptr(&theap_thieves)->last = 0;
 }
 
 /* Undo queue_gets_stuck(): the queue belongs to this CPU again.  Arm its hrtimer. */
@@ -460,9 +460,9 @@ static void steal_scans_once_per_steal_us(struct kunit *test)
 	WRITE_ONCE(test_queue()->progress, 0);
 	theap_steal_before_sleep(&theap_default_placement[THEAP_MONOTONIC]);
 	KUNIT_EXPECT_EQ(test, t[2].called, 0);
-	this_cpu_ptr(&theap_thieves)->last = -SECOND;
+	this_cpu_ptr(&theap_thieves)->last = 0;
 	theap_steal_before_sleep(&theap_default_placement[THEAP_REALTIME]);
-	this_cpu_ptr(&theap_thieves)->last = -SECOND;
+	this_cpu_ptr(&theap_thieves)->last = 0;
 	KUNIT_EXPECT_EQ(test, t[2].called, 0);
 	KUNIT_EXPECT_FALSE(test, hrtimer_is_queued(&this_cpu_ptr(&theap_thieves)->scan));
 	theap_steal_before_sleep(&theap_default_placement[THEAP_MONOTONIC]);
