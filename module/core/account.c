@@ -2,9 +2,9 @@
 /*
  * The life of an account: its allocation, its queues, and its end (account.h).
  *
- * No IPI is sent for a new queue: its hrtimer is armed only when the first timer is started, by the
- * CPU that @cpu of the queue names.  The queues are published under theap_accounts_lock, which CPU
- * hotplug takes, too, and with cpus_read_lock() held.  So @cpu names a CPU that is online.
+ * No IPI is sent for a new queue.  When the first timer is started, the owning CPU, @cpu of the
+ * queue, arms the hrtimer.  The queues are published under theap_accounts_lock, which CPU hotplug
+ * takes, too, and with cpus_read_lock() held.  So @cpu names a CPU that is online.
  *
  * The end of an account.  The caller of theap_account_free() has stopped all timers of the account
  * synchronously.  The table lists what may still access a queue then, and what ends that access:
@@ -212,7 +212,7 @@ static void theap_counters_add(struct theap_counters *to, const struct theap_cou
 
 /*
  * Add the counters and the CPU time of an account, which has left the list of accounts, to
- * theap_freed.  So the sums over all accounts, which INFO returns, never decrease.
+ * theap_freed.  So the sums of these figures over all accounts, which INFO returns, never decrease.
  * Context: the caller holds theap_accounts_lock.
  */
 static void theap_account_keep_figures(struct theap_account *account)

@@ -2,13 +2,14 @@
 /*
  * An account: it is charged for the memory and the CPU time of timers.
  *
- * An account has queues of its own, one per clock and CPU, and a limit of CPU time on each CPU
- * (budget.c).  Each user of the device has an account.  Other modules, and the contexts that were
- * set up with TIMERHEAP_UNLIMITED, share the account of the kernel, which has no limit.
+ * An account has queues of its own, one per clock and CPU (fewer with heaps=), and a limit of CPU
+ * time on each CPU (budget.c).  Each user of the device has an account.  Other modules, and the
+ * contexts that were set up with TIMERHEAP_UNLIMITED, share the account of the kernel, which has no
+ * limit.
  *
  * So the timers of two accounts share no heap and no queue lock.  If an account exceeds its limit
- * on a CPU, only queues of that account rest: their due timers wait.  In Go, all timers of a
- * runtime belong to one program, so Go needs no such separation.
+ * on a CPU, only that account's queues on that CPU are throttled: their due timers wait.  In Go,
+ * all timers of a runtime belong to one program, so Go needs no such separation.
  *
  * The queues of a clock are allocated when the account first needs them, and are freed with the
  * account.  account.c allocates and frees; queues.c finds queues.
@@ -28,12 +29,14 @@ struct theap_queue;
 
 /**
  * struct theap_usage - the CPU time that an account uses on one CPU
- * @until:          when the used CPU time is repaid, in nanoseconds on CLOCK_MONOTONIC (budget.c)
+ * @until:          the state of the account's limit, a time in nanoseconds on CLOCK_MONOTONIC: at
+ *                  4 %, a charge of 1 us moves this time ahead by 25 us (budget.c)
  * @used:           the CPU time that was charged, in nanoseconds
  * @median_latency: an estimate of the median lateness of the interrupts that begin runs, in
  *                  nanoseconds
- * @next_excuse:    before this time on CLOCK_MONOTONIC, a run is charged at most 400 ms; from then
- *                  on, the next run that is longer than 20 ms is charged 20 ms (budget.c)
+ * @next_excuse:    before this time on CLOCK_MONOTONIC, a charge is at most 400 ms; from then on,
+ *                  the next charge above 20 ms counts as 20 ms, since the host of a virtual
+ *                  machine may have used the excess (budget.c)
  * @throttled:      the number of runs that ended because the limit of the account was reached
  *
  * Only that CPU writes the fields: @until, @used and @next_excuse with interrupts off.  Any CPU may

@@ -20,7 +20,8 @@
  * owning CPU.  A thief's run (steal.c) does not write @armed.  The values:
  *
  *	armed			the hrtimer
- *	THEAP_NEVER		is off, or is still set to a deadline from before the last run
+ *	THEAP_NEVER		is off, or is still set to a deadline from before the last run or
+ *				rest
  *	a deadline		is set to that deadline
  *	S64_MIN			does not matter: a run has begun, and reads the first deadline
  *				before it ends; or the queue rests, and the first deadline is
@@ -169,7 +170,9 @@ void theap_queue_notify(struct theap_queue *queue)
 	/*
 	 * (K) orders the caller's store of a deadline, or of @armed, before the reads of the
 	 * deadlines and of @armed.  Pairs with (L) in theap_queue_arm(), and with (Q) and (S) in
-	 * watchdog.c.  After a hand-over, (K) of a caller pairs with (K) of the old owning CPU.
+	 * watchdog.c.  After a hand-over, the old owning CPU may still store @armed in
+	 * theap_queue_run_ended(), and call this function.  Then its (K) pairs with (K) of the
+	 * caller that stores a deadline.
 	 */
 	smp_mb();
 	theap_watchdog_notify(queue, atomic64_read(&queue->earliest));
@@ -178,8 +181,8 @@ void theap_queue_notify(struct theap_queue *queue)
 }
 
 /*
- * Set @armed so that no CPU is notified for the queue during a run of the owning CPU.  The run
- * reads the first deadline itself before it ends.  Context: the queue's lock.
+ * Set @armed so that no CPU is notified for the queue during a run of the owning CPU.  The end of
+ * the run, or of the rest that follows it, reads the first deadline.  Context: the queue's lock.
  */
 void theap_queue_run_begun(struct theap_queue *queue)
 {
@@ -245,9 +248,10 @@ u64 theap_queue_rest_ended(struct theap_queue *queue)
  * a rest.  In the first case, the hrtimer of the owning CPU, or a notification, is pending.  In the
  * other cases, the end of the run or rest reads the first deadline.
  *
- * But the thief has drained the inbox.  A caller that has lowered @earliest may find that @earliest
- * was cleared, and that @first was not yet lowered.  Then the caller notifies no CPU.  So the thief
- * notifies the owning CPU, like all code that drains the inbox.
+ * But the thief has drained the inbox.  Another CPU may have lowered @earliest just before, and
+ * then read @first and @earliest in theap_queue_notify().  If the thief had already cleared
+ * @earliest, and not yet lowered @first, that CPU notified no CPU.  So the thief notifies the
+ * owning CPU.
  *
  * Context: interrupts off.
  */
@@ -287,8 +291,7 @@ static void theap_queue_take_over(void *arg)
 
 /**
  * theap_queue_hand_over - hand a queue over to another CPU
- * @queue: driven by no CPU yet; or by another CPU, which goes offline, became isolated, or drove it
- *         in place of @cpu
+ * @queue: driven by no CPU yet, or by another CPU, which @cpu replaces (hotplug.c has the reasons)
  * @cpu:   online, and stays online
  *
  * The hrtimers of the queue may still fire on the old CPU.  Each run that they begin notifies @cpu

@@ -21,10 +21,14 @@
  *
  * Early buckets.  Most timeouts are stopped or postponed before they expire.  An exact position in
  * the heap is wasted on them.  So in a crowded queue (THEAP_CROWD), a timer without slack that is
- * due in at least 134 ms is put into an early bucket.  Let w be the time until its deadline t, and
- * let g be a power of two, in nanoseconds, with w/256 < g <= w/128.  The window of t begins at t,
- * rounded down to a multiple of g, and is g wide.  All deadlines in the window share a bucket.  The
- * bucket is due g before the window begins, so g to 2g before each deadline.
+ * due in at least 134 ms is put into an early bucket.  There are two exceptions.  A queue with a
+ * manual clock has no early buckets.  And a ticker that has expired gets a heap entry, since it
+ * mostly expires again.
+ *
+ * Let w be the time until the deadline t of the timer.  Let g be a power of two, in nanoseconds,
+ * with w/256 < g <= w/128.  The window of t begins at t, rounded down to a multiple of g, and is g
+ * wide.  All deadlines in the window share a bucket.  The bucket is due g before the window begins,
+ * so g to 2g before each deadline.
  *
  * When the early bucket is due, the run drops its stopped timers.  A timer that is still due in at
  * least 134 ms, such as a postponed one, is put into another early bucket.  Each other timer gets a
@@ -35,8 +39,8 @@
  *
  * Near deadlines are often equal: an event loop reads the clock once in each iteration, and starts
  * all timers of the iteration from that time.  A timer that leaves an early bucket may have the
- * same near deadline as the last timer that left one.  Then it gets a bucket that is due at that
- * deadline.
+ * same near deadline as the last timer that left one.  Then the timer gets a bucket that is due at
+ * that deadline.
  *
  * The queue remembers the early bucket that it has chosen last.  So starts with one constant
  * timeout seldom search the hash table: most of their deadlines are in the window of that bucket.
@@ -53,8 +57,9 @@
  * empty.  If a batch ends in the bucket, the next batches handle timers that are due before the
  * bucket, and then the rest of it.
  *
- * Each bucket has a time @from, before which no timer of the bucket is due.  It is the beginning of
- * the window, or for slack the rounded deadline.
+ * Each bucket has a time @from, before which no timer of the bucket is due.  For an early bucket,
+ * @from is the beginning of the window.  For another bucket, @from is the time at which the bucket
+ * is due.
  *
  * The timers of an early bucket are usually not due yet, and there may be 10^5 of them.  So other
  * due timers must not wait for them.  The run handles THEAP_EARLY_SHARE of them.  Then it rekeys
@@ -103,8 +108,8 @@ static struct hlist_head *theap_buckets_head(struct theap_buckets *buckets, s64 
 }
 
 /*
- * Set @wanted to whether the queue has too few spare buckets.  If so, the caller of the next start
- * may allocate THEAP_BUCKETS_GROW buckets for the queue.
+ * Set @wanted to whether the queue has too few spare buckets, and may get more.  If so, the caller
+ * of the next start may allocate THEAP_BUCKETS_GROW buckets for the queue.
  */
 static void __theap_buckets_want(struct theap_queue *queue)
 	__must_hold(&queue->lock)
@@ -184,7 +189,10 @@ static __always_inline s64 __theap_buckets_now(struct theap_queue *queue)
 
 /*
  * Choose the bucket of a timer: with slack the one that is due at @when, its rounded deadline;
- * otherwise an early bucket, if @when is far enough ahead.  Return: as __theap_bucket_for().
+ * otherwise an early bucket, if @when is far enough ahead.
+ *
+ * Return: the bucket; NULL: @when is too near for an early bucket, the queue has no early buckets,
+ * or __theap_bucket_find() has failed.
  */
 static __always_inline struct theap_bucket *
 __theap_bucket_choose(struct theap_queue *queue, const struct theap_timer *timer, s64 when)
@@ -265,8 +273,9 @@ void __theap_bucket_add(struct theap_queue *queue, struct theap_bucket *bucket,
 	timer->when = bucket->from;
 	theap_list_add(&queue->heap, &bucket->list, &timer->node);
 	/*
-	 * All starts of a program may share one bucket, and so need no spare one.  When that bucket
-	 * is due, its timers may need many.  So set @wanted here, too, once in 256 timers.
+	 * All starts of a program may share one bucket, and so need no spare bucket.  When the
+	 * shared bucket is due, its timers may need many spare buckets.  So set @wanted here, too,
+	 * whenever the number of timers in buckets reaches a multiple of 256.
 	 */
 	if (++queue->buckets.timers % 256 == 0)
 		__theap_buckets_want(queue);
@@ -465,7 +474,10 @@ int theap_buckets_grow(struct theap_queue *queue, gfp_t gfp)
 	return ret;
 }
 
-/* Take a spare bucket away.  Return: the bucket; NULL: the queue has no more than it may keep. */
+/*
+ * Take a spare bucket away from a queue.  @keep is that of theap_buckets_trim().
+ * Return: the bucket; NULL: the queue keeps all its spare buckets.
+ */
 static struct theap_bucket *theap_bucket_take_spare(struct theap_queue *queue, u32 keep)
 {
 	struct theap_buckets *buckets = &queue->buckets;
@@ -485,7 +497,7 @@ static struct theap_bucket *theap_bucket_take_spare(struct theap_queue *queue, u
 /**
  * theap_buckets_trim - free spare buckets of a queue that has many of them
  * @queue: the queue
- * @keep:  as for theap_queue_has_spare_buckets()
+ * @keep:  the queue keeps this many spare buckets, and four for each bucket in use
  *
  * The table, 32 KiB, stays until the queue is destroyed.
  *
@@ -503,11 +515,12 @@ void theap_buckets_trim(struct theap_queue *queue, u32 keep)
 
 /**
  * theap_buckets_clear - free a batch of the empty buckets that are left in a queue
- * @queue: unused; no timer is in a bucket, no bulk extraction is on
+ * @queue: no other code uses it any more; no timer is in a bucket, no bulk extraction is on
  *
- * An advance of a manual clock may end early, in the middle of a bulk extraction.  A bucket that
- * loses its last timer during an extraction stays in the heap.  So if the program then closes the
- * context, up to THEAP_BUCKETS_MAX empty buckets are left.
+ * The last run may have ended in the middle of a bulk extraction: it was throttled, or a signal
+ * ended the advance of a manual clock.  A bucket that loses its last timer during an extraction
+ * stays in the heap.  So if all timers are then stopped, up to THEAP_BUCKETS_MAX empty buckets are
+ * left.
  *
  * Context: task.
  * Return: whether more may be left.
@@ -533,7 +546,7 @@ bool theap_buckets_clear(struct theap_queue *queue)
 
 /**
  * theap_buckets_destroy - free all memory of the buckets of a queue
- * @queue: unused; theap_buckets_clear() has returned false
+ * @queue: no other code uses it any more; theap_buckets_clear() has returned false
  *
  * Context: task, may sleep.
  */

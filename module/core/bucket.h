@@ -12,8 +12,9 @@
 /*
  * The most buckets of a queue.  With 4 ms of slack, buckets are at least 4 ms apart, so 16384
  * buckets are enough for all deadlines of the next minute.  With 128 ms of slack, they are enough
- * for 35 minutes.  Early buckets are few: about 2600 for deadlines of up to a day.  A bucket of a
- * near deadline is pushed only if two timers in succession have this deadline.
+ * for 35 minutes.  Early buckets are few: at most about 5000 for deadlines of up to a day, 255 of
+ * each width.  A bucket of a near deadline is pushed only if two timers in succession have this
+ * deadline.
  *
  * The hash table has one head per four buckets.  A lookup ends at the 16th bucket of a
  * chain, so a program cannot make lookups slow by its choice of deadlines.
@@ -75,8 +76,8 @@ void theap_buckets_destroy(struct theap_queue *queue);
 #define THEAP_EARLY_SHARE	(THEAP_BATCH / 2)
 
 /*
- * How many spare buckets a queue gets: one for every 16 entries and list nodes, which takes 6 bytes
- * for each; but at least 64, and at most 1024.  Without the lock the answer may be stale.
+ * How many spare buckets a queue gets: one for every 16 heap entries and list nodes, so 6 bytes per
+ * entry or node; but at least 64, and at most 1024.  Without the lock the answer may be stale.
  */
 static inline u32 theap_buckets_reserve(const struct theap_queue *queue)
 {
@@ -94,7 +95,7 @@ static inline u32 theap_buckets_kept(const struct theap_queue *queue)
 	return 2 * theap_buckets_reserve(queue);
 }
 
-/* Has a queue more than @keep spare buckets, besides four for each one that is in use? */
+/* Has a queue more than @keep spare buckets, besides four for each bucket in use? */
 static inline bool theap_queue_has_spare_buckets(const struct theap_queue *queue, u32 keep)
 {
 	return theap_counter(queue->buckets.nr) > 5 * theap_counter(queue->buckets.used) + keep;

@@ -4,8 +4,8 @@
  *
  * A run expires the due timers of a queue (run.c).  A limit for each run is not enough: a million
  * periodic timers with different deadlines make short runs that follow each other.  A limit for
- * each queue is not enough either: an account has one queue for each clock.  So there are two
- * limits on each CPU, each for all runs that it applies to:
+ * each queue is not enough either: an account has a queue for each clock on each CPU.  So each CPU
+ * has two kinds of limits, which apply to the sum of the runs on that CPU:
  *
  *	limit		of			at most
  *	the CPU's	all accounts		80 % of the time
@@ -20,19 +20,21 @@
  *	@until > now		some used CPU time is not repaid yet
  *
  * A queue has to rest if @until is ahead of the current time by at least a threshold.  A queue that
- * rests begins no run.  It rests until @until, not only until @until is ahead by less than the
- * threshold, so that there are few interrupts.  Its timers are late, and none of them is lost: the
- * run after the rest expires all that are due.  If an account has reached its limit, the queues of
- * other accounts need not rest.
+ * rests begins no run, unless its hrtimer was armed before the rest and expires in the rest.  The
+ * queue rests until @until, not only until @until is ahead by less than the threshold, so that
+ * there are few interrupts.  Its timers are late, and none of them is lost: the runs after the rest
+ * expire all that are due.  If an account has reached its limit, the queues of other accounts need
+ * not rest.
  *
  *	limit		threshold	so at the limit, runs last
  *	the CPU's	 25 us		100 us of each 125 us
  *	an account's	480 us		 20 us of each 500 us
  *
- * The threshold of the CPU is higher by what the charge for the interrupt of the run adds to the
- * time until @until.  So if all CPU time is repaid, a run may work for 100 us, even if its
- * interrupt costs 80 us.  Otherwise such an interrupt alone could reach the threshold.  Then each
- * run would expire only one batch.
+ * A run is also charged for the interrupt that has begun it.  That charge moves @until of the CPU
+ * further ahead of the begin of the run, and the CPU's threshold is higher by as much (@begun).  So
+ * if all CPU time is repaid, a run may work for 100 us, even if its interrupt costs 80 us.  With a
+ * fixed threshold, such an interrupt would use up most of the threshold, and many runs would expire
+ * only one batch.
  *
  * An account that was below its limit has saved time, at most 400 ms.  At 4 %, these are 16 ms of
  * CPU time: enough to expire 50 000 timers at once.  The limit of the CPU saves no time.
@@ -58,7 +60,7 @@
 /*
  * The limit of an account, in percent of the time of each CPU.  With 4, the runs of a user take
  * less than 5 % of a CPU.  That includes the costs that no clock measures, such as those of the end
- * of a run.
+ * of a run.  0: no limit.
  */
 unsigned int theap_user_cpu_percent = 4;
 
@@ -103,8 +105,8 @@ unsigned int theap_user_cpu_percent = 4;
  * @until:   when the CPU time that all runs have used is repaid
  * @charged: CPU time was charged up to this time
  * @latency: lateness of the interrupt that begins the next run; 0: not measured
- * @begun:   what the charge for the interrupt of the run adds to the time from the begin of the run
- *           to @until
+ * @begun:   by how much the charge for the interrupt of the current run moves @until further ahead
+ *           of the begin of that run
  *
  * Written on that CPU: @until with interrupts off, the others by runs and by the functions of the
  * hrtimers, with softirqs off.
@@ -233,12 +235,12 @@ u64 theap_budget_charge(struct theap_account *account, u64 *now)
 }
 
 /**
- * theap_budget_count_rest - count a run in @throttled if the limit of its account has ended it
+ * theap_budget_count_rest - count a run that the limit of its account has ended
  * @account: the run was charged to this account
  * @now:     when the run ended, on CLOCK_MONOTONIC
  *
- * Call this after each run whose queue has to rest.  If only the limit of the CPU requires the
- * rest, this function does not count the run.
+ * Call this after each run whose queue has to rest.  The count is @throttled of struct theap_usage.
+ * If only the limit of the CPU requires the rest, this function does not count the run.
  *
  * Context: as theap_budget_begin().
  */

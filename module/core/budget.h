@@ -30,7 +30,7 @@ extern unsigned int theap_user_cpu_percent;	/* the module parameter */
  * @now:     the current time on the same clock
  * @used:    the CPU time to charge, in nanoseconds, which was used until @now
  * @percent: how much of the time may be used, at least 1
- * @saved:   the most time without use that counts, in nanoseconds
+ * @saved:   the most unused time that the limit saves for later use, in nanoseconds
  * @most:    the most that the charge may move @until ahead of @now, in nanoseconds
  *
  * Return: the nanoseconds from @now to @until; 0: the used time is repaid.

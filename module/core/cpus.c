@@ -3,7 +3,7 @@
  * CPUs: which of them drive queues, and which accept the timers of other CPUs.
  *
  * Isolated and nohz_full CPUs should not be interrupted.  A timer that such a CPU starts goes to
- * the queue of a housekeeping CPU, unless the program has asked for the isolated CPU.  That
+ * the queue of a housekeeping CPU, unless the program has asked for a certain CPU.  The
  * housekeeping CPU is on the same NUMA node if possible.  theap_housekeeping_update() chooses it
  * for each isolated CPU, and a start only reads the choice.
  */
@@ -21,15 +21,15 @@
 #include "upcalls.h"
 
 /*
- * The housekeeping CPUs.  And for each CPU, theap_start_cpu: a timer that the CPU starts goes to
- * the queue of the CPU with that number.
+ * The housekeeping CPUs.  And for each CPU, theap_start_cpu: a timer that the CPU starts with
+ * THEAP_ANY_CPU (queue.h) goes to the queue of the CPU with that number.
  */
 struct cpumask theap_housekeeping;
 DEFINE_PER_CPU(unsigned int, theap_start_cpu);
 
 /*
  * The lock protects writes to theap_housekeeping and theap_start_cpu.  It also protects
- * theap_housekeeping_next: the time of the next theap_housekeeping_update(), in jiffies.
+ * theap_housekeeping_next: before this time, in jiffies, theap_housekeeping_update() does nothing.
  */
 static DEFINE_SPINLOCK(theap_housekeeping_lock);
 static unsigned long theap_housekeeping_next;
@@ -53,8 +53,8 @@ bool theap_cpu_is_housekeeping(unsigned int cpu)
 /*
  * Choose theap_start_cpu of @cpu.  For a housekeeping CPU, choose @cpu itself.  For an isolated
  * CPU, choose a housekeeping CPU: of the same NUMA node if possible, otherwise of any node.  If
- * none is online, choose @cpu itself.  Successive calls choose different CPUs, so that the timers
- * of many isolated CPUs spread.
+ * none is online, choose @cpu itself.  Successive calls choose different CPUs if there are several,
+ * so that the timers of many isolated CPUs spread.
  */
 static unsigned int theap_start_cpu_choose(unsigned int cpu)
 {

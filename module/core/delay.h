@@ -5,8 +5,8 @@
  * Many races happen only if another CPU finds a timer in a transient state (state.h).  Such a state
  * mostly lasts for a few dozen instructions, so a test almost never provokes such a race.  With
  * the module parameter delay_us= one transient state in 8 lasts longer, by 1 to delay_us
- * microseconds.  Interrupts are off meanwhile, and the same locks are held as without the delay.
- * Without the parameter, theap_delay() is a no-op instruction.
+ * microseconds, and by at most 1000.  Interrupts are off meanwhile, and the same locks are held as
+ * without the delay.  Without the parameter, theap_delay() is a no-op instruction.
  */
 #ifndef THEAP_DELAY_H
 #define THEAP_DELAY_H

@@ -5,8 +5,9 @@
  * A timer is queued in one of two ways.  The position of its node states which:
  *
  *	in the heap		it has a heap entry of its own
- *	among the list nodes	it shares the heap entry of a bucket (bucket.c): it has slack, its
- *	(list.c)		bucket is due early, or others have the same near deadline
+ *	among the list nodes	it shares the heap entry of a bucket (bucket.c): it has slack,
+ *	(list.c)		or its deadline is far enough ahead for an early bucket, or
+ *				other timers have the same near deadline
  *
  * Only the owner of the queue, the code that holds its lock, switches a timer between the two ways.
  * A transient state of a timer (state.h) is a lock on that timer.
@@ -39,8 +40,8 @@ void __theap_enqueue_slow(struct theap_queue *queue, struct theap_timer *timer)
  * __theap_dequeue - remove a timer from the heap or its bucket
  * @queue: locked by the caller
  * @timer: in a transient state, queued in @queue.  If it has a heap entry and the heap
- *         has extraction holes, either the bulk extraction is at that entry, or
- *         theap_heap_drop_last_holes() has returned true.
+ *         has extraction holes, either the bulk extraction is at that entry, or the last
+ *         position of the heap has an entry (theap_heap_drop_last_holes()).
  */
 void __theap_dequeue(struct theap_queue *queue, struct theap_timer *timer)
 {
@@ -87,7 +88,7 @@ void __theap_reinsert_slow(struct theap_queue *queue, struct theap_timer *timer,
 
 	lockdep_assert_held(&queue->lock);
 	if (!theap_list_has(heap, &timer->node)) {
-		/* Make room first: that may end an extraction.  Then the entry can be removed. */
+		/* Make room before the check: the end of an extraction may change its result. */
 		theap_heap_make_room(heap, THEAP_BUCKET_ROOM + 1);
 		if (theap_may_remove(heap, &timer->node))
 			bucket = __theap_bucket_for(queue, timer, when);

@@ -19,7 +19,7 @@ void __theap_reinsert_slow(struct theap_queue *queue, struct theap_timer *timer,
 
 /**
  * __theap_enqueue - enqueue a timer at a deadline
- * @queue: locked by the caller; @timer has its reservation (room.c) in it
+ * @queue: locked by the caller; it has the reservation (room.c) of @timer
  * @timer: in a transient state, not queued
  * @when:  its deadline, rounded by theap_timer_round()
  *

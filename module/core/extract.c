@@ -57,7 +57,7 @@ static u32 theap_extract_end(const struct theap_heap *heap)
 	return min(heap->extract_end, theap_heap_end(heap));
 }
 
-/* Prefetch the due timers of the group below a hole: the caller needs them soon. */
+/* Prefetch the due timers of the group below a hole: the run handles them soon. */
 static void theap_extract_prefetch(const struct theap_heap *heap, u32 hole)
 {
 	u32 i, group = theap_heap_child(hole), end = min(group + 4, theap_extract_end(heap));
@@ -109,8 +109,9 @@ static __always_inline bool theap_extract_step(struct theap_heap *heap, u32 end)
  * theap_extract_skip - leave the entry at the current position in the heap, and go on
  * @heap: theap_extract_next() has returned the entry at the current position
  *
- * The extraction goes on with entries that are not later than the skipped entry, but with none
- * below that entry.  The skipped entry, and those below it, wait for a later extraction.
+ * A run skips a bucket that has more timers than the rest of its batch allows.  Entries that are
+ * not later than the bucket need not wait for these timers: the extraction goes on with such
+ * entries.  The skipped entry, entries below it, and all later ones wait for another extraction.
  */
 void theap_extract_skip(struct theap_heap *heap)
 {
@@ -152,7 +153,7 @@ struct theap_entry *theap_extract_next(struct theap_heap *heap, s64 now,
 
 /**
  * theap_extract_remove - extract the entry at the current position, and leave a hole
- * @heap: theap_extract_next() has returned the entry at the current position
+ * @heap: under extraction, with an entry at the current position
  */
 void theap_extract_remove(struct theap_heap *heap)
 {
@@ -227,10 +228,10 @@ bool theap_heap_close_hole(struct theap_heap *heap)
 }
 
 /*
- * End an extraction, and close holes until @nr positions are free or no hole is left.  If a
- * position is still missing then, the caller will remove an entry, which frees a position (room.c).
- * If the extraction went on, that removal would leave a hole.  So end the extraction even if there
- * is no hole yet.
+ * End an extraction, and close holes until @nr positions are free or no hole is left.  One position
+ * may still be missing if a queued timer is to be requeued: the timer then uses its old position.
+ * If the extraction went on, the removal of the timer's heap entry could leave a hole, and free no
+ * position.  So end the extraction even if there is no hole yet.
  */
 void __theap_heap_make_room(struct theap_heap *heap, u32 nr)
 {

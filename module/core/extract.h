@@ -34,8 +34,9 @@ static inline bool theap_heap_is_extracting(const struct theap_heap *heap)
 }
 
 /*
- * May the heap entry of a timer or bucket be removed?  During a bulk extraction, only the entry at
- * the current position may be.
+ * May the heap entry of a timer or bucket be removed at once?  Until a bulk extraction has ended
+ * and its holes are closed, only the entry at the current position may be.  The removal of another
+ * entry needs an entry at the last position (theap_heap_drop_last_holes()).
  */
 static inline bool theap_may_remove(const struct theap_heap *heap, const struct theap_node *node)
 {

@@ -144,7 +144,7 @@ void theap_heap_rekey(struct theap_heap *heap, struct theap_node *node, s64 when
  * @segments: the number of segments that the heap has; a stale number is harmless
  * @gfp:      flags of the allocation
  *
- * Context: without the lock of the heap; sleeps if @gfp allows it.
+ * Context: without the lock of the queue; sleeps if @gfp allows it.
  * Return: 0 or -ENOMEM.
  */
 int theap_growth_alloc(struct theap_growth *growth, u32 segments, gfp_t gfp)
@@ -175,7 +175,7 @@ int theap_growth_alloc(struct theap_growth *growth, u32 segments, gfp_t gfp)
  * theap_growth_free - free what theap_heap_grow() did not use or theap_heap_shrink() removed
  * @growth: empty afterwards
  *
- * Context: without the lock of the heap; may sleep if the memory is from vmalloc().
+ * Context: without the lock of the queue; may sleep if the memory is from vmalloc().
  */
 void theap_growth_free(struct theap_growth *growth)
 {

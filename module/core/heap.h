@@ -23,10 +23,10 @@
  * for milliseconds.  A heap grows and shrinks by one segment at a time.  No group
  * of four straddles two segments, since 4 divides 1024.
  *
- * The same memory also holds list nodes, from its other end (list.c).  List nodes link the
- * timers of a bucket, which have no heap entries.  The heap grows up, the list nodes grow
- * down, and both share what is free in between.
- * So a timer that changes from heap entry to list node, or back, always has room.
+ * The same memory also holds list nodes, behind the heap entries (list.c).  List nodes link the
+ * timers of a bucket, which have no heap entries.  The heap grows up, the list nodes mostly
+ * grow down, and both share the free positions.  So a timer that changes from heap entry to
+ * list node, or back, always has room.
  *
  * The caller serializes all calls but theap_growth_alloc() and theap_growth_free().  Those two
  * allocate and free memory, so the caller makes them without the lock of the queue.
@@ -76,8 +76,8 @@ struct theap_entry {
 static_assert(sizeof(struct theap_entry) == 16);
 
 /*
- * The lock of the queue protects all fields.  The letter names the file that writes
- * the field:
+ * The lock of the queue protects all fields; theap_counter() also reads some without it.
+ * The letter names the file that writes the field:
  *
  *	H  heap.c, and extract.c through theap_heap_pop_last()
  *	E  extract.c

@@ -2,14 +2,14 @@
 /*
  * Which CPU drives a queue while CPUs go offline, come online, or become isolated.
  *
- * Timers stay in their queue, and each queue is driven by one CPU that is online.  When
- * that CPU goes offline, for example in a suspend, the whole queue is handed over to another CPU
- * (arm.c).  When a CPU that suits the queue better comes online, the queue is handed over again.
- * So after a suspend each CPU drives its own queue, with all timers that were started on it.
+ * Timers stay in their queue, and one online CPU drives each queue, except that of a manual clock.
+ * When that CPU goes offline, for example in a suspend, the whole queue is handed over to another
+ * CPU (arm.c).  When a CPU that suits the queue better comes online, the queue is handed over
+ * again.  So after a suspend each housekeeping CPU drives its own queue, with all its timers.
  *
- * A hand-over takes the same time for any number of timers, allocates nothing and cannot
- * fail.  In Go, the timers of a destroyed P (a processor of the scheduler) move to another P one
- * by one, and stay there.
+ * A hand-over takes the same time for any number of timers, but waits for a run in progress.  It
+ * allocates nothing and cannot fail.  In Go, the timers of a destroyed P (a processor of the
+ * scheduler) move to another P one by one, and stay there.
  *
  * How well a CPU suits a queue is its rank; 0 is best:
  *
@@ -63,8 +63,8 @@
 
 /*
  * Return: whether a CPU, if it can drive queues, has rank 0 for a queue.  There are two conditions.
- * Starts on the CPU go to the queue.  And the CPU is a housekeeping CPU, or the queue is pinned and
- * CPUs share no queues (heaps=).
+ * The queue is the CPU's own, although other CPUs may share it (heaps=).  And the CPU is a
+ * housekeeping CPU, or the queue is pinned and CPUs share no queues.
  */
 static bool theap_cpu_owns(const struct theap_queue *queue, unsigned int cpu)
 {
@@ -105,7 +105,10 @@ unsigned int theap_cpu_choose(const struct theap_queue *queue)
 		best = rank;
 	}
 	equal = queue->bit / THEAP_CLOCKS % equal;
-	/* If CPUs were isolated after the first loop, maybe none has rank @best: use the last. */
+	/*
+	 * If a CPU was isolated after the first loop, maybe too few CPUs have rank @best: use the
+	 * last CPU of the loop.
+	 */
 	for_each_cpu(cpu, &theap_drivers) {
 		found = cpu;
 		if (theap_cpu_rank(queue, cpu) == best && !equal--)
@@ -159,7 +162,7 @@ static void theap_queues_place(void)
 	}
 }
 
-/* The work item, queued after a change of the housekeeping CPUs.  Context: task. */
+/* The work item: hand queues over after a change of the housekeeping CPUs.  Context: task. */
 void theap_housekeeping_changed(struct work_struct *work)
 {
 	cpus_read_lock();
@@ -190,7 +193,8 @@ void theap_queue_pin(struct theap_queue *queue)
 
 /**
  * theap_cpu_online - let a CPU drive the queues that it suits better than their present CPUs do
- * @cpu: comes online; or stays online, since the kernel has failed to take it offline
+ * @cpu: comes online; or is online, since the module is loaded now, or since the kernel has failed
+ *       to take it offline
  *
  * Context: task; the callback of CPU hotplug.
  * Return: 0.

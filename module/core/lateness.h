@@ -2,14 +2,14 @@
 /*
  * A histogram of the lateness of timers; each step is twice as wide as the one before.
  *
- * The lateness of a timer is now - when.  @when is the deadline, rounded up by the slack, and @now
- * is the time when a run collected the timer.  For a slot, the lateness is fired - deadline of the
- * slot's event, with these differences:
+ * The lateness of a timer is the time when a run collected the timer, minus the timer's deadline,
+ * rounded up by the slack.  For a slot, that is fired - deadline of the slot's event, with these
+ * differences:
  *
  *  - Slack and the back-off of an unread ticker queue the slot later than its deadline.  Then the
  *    lateness counted here is less.
- *  - If the slot's function waits in the batch of another run, a run queues the slot again, a
- *    moment later (run.h).  Then the lateness counted here is less.
+ *  - If another run has yet to call the slot's function, the run that finds the slot due queues it
+ *    again, 50 us ahead (THEAP_DEFER_ACTIVE).  The lateness is counted from then, so it is less.
  *  - The program may have postponed the slot without a call, by less than its lateness.
  *    Then the slot was queued at the earlier deadline, and the lateness counted is more.
  *  - The program may have moved the slot to an earlier deadline, and not kicked it yet.  If an

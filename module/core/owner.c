@@ -15,13 +15,14 @@
  *
  * The work under the lock is bounded, since adjust and clean have a budget.
  *
- * A deleted timer stays in the heap until it is at the top.  Go searches its heap for deleted
- * timers once they are over a quarter of the entries.  It has to: a program may drop a stopped
- * timer, make another one, and so fill the heap.  Here an entry belongs to a timer that still
- * exists.  A start of that timer uses the entry again, and a timer that is freed is dequeued
- * first.  So a heap never has more entries than there are timers.  __theap_remove() may requeue a
- * deleted timer at THEAP_NEVER, where it seldom gets to the top.  Then the timer may stay in the
- * heap until it is started again or freed.
+ * A deleted timer stays in the heap until its entry is at the top or due, unless the timer is
+ * started again or freed before.  Go searches its heap for deleted timers once they are over a
+ * quarter of the entries.  Go has to: a program may drop a stopped timer, make another one, and so
+ * fill the heap.  Here an entry belongs to a timer that still exists, or to a bucket.  A start of
+ * that timer uses the entry again, and a timer that is freed is dequeued first.  So a heap has at
+ * most one entry for each existing timer and bucket.  __theap_remove() may requeue a deleted timer
+ * at THEAP_NEVER, where the timer seldom gets to the top.  Then the timer may stay in the heap
+ * until it is started again or freed.
  */
 #include <linux/ktime.h>
 #include <linux/lockdep.h>
@@ -79,7 +80,7 @@ void __theap_remove(struct theap_queue *queue, struct theap_timer *timer)
 	theap_removing_to_removed(&timer->status);
 }
 
-/* If a timer stays in MODIFYING for longer than this, the owner goes on without the timer. */
+/* If a claim of a drained timer lasts longer than this, adjust goes on without that timer. */
 #define THEAP_CLAIM_WAIT	NSEC_PER_USEC
 
 /* If a claim lasts longer than THEAP_CLAIM_WAIT, a run tries the timer again this much later. */
@@ -134,7 +135,7 @@ static void __theap_adjust_one(struct theap_queue *queue, struct theap_timer *ti
 #define THEAP_PREFETCH_BATCH	16
 
 /*
- * Adjust up to 16 timers that were drained from the inbox.
+ * Adjust up to @most timers, at most 16, that were drained from the inbox.
  *
  * First prefetch the entry at the position of each timer, and its parent.  A position can be read
  * in any state of the timer, since only the owner writes it.
@@ -214,8 +215,8 @@ bool __theap_adjust(struct theap_queue *queue, unsigned int *budget)
 			 * steps; it pairs with llist_add() in theap_timer_to_inbox().
 			 *
 			 * Clear @earliest even if the inbox is empty.  Another CPU may lower
-			 * it after the owner has drained the timer.  If that deadline stayed
-			 * in @earliest, the hrtimer would fire for it again and again.
+			 * @earliest after the owner has drained the timer.  If that deadline
+			 * stayed there, the hrtimer would fire for it again and again.
 			 */
 			atomic64_set(&queue->earliest, THEAP_NEVER);
 			atomic_set(&queue->inbox_len, 0);
@@ -307,7 +308,7 @@ bool __theap_settle(struct theap_queue *queue)
 	if (first >= before)
 		return false;
 	/*
-	 * (P) orders the store of @first before the reads of the bitmap and
+	 * (P) orders the store of @first before the reads of @nonempty and
 	 * theap_watchdog_until.  Pairs with (S) and (Q) in watchdog.c.
 	 */
 	smp_mb();

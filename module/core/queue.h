@@ -2,12 +2,12 @@
 /*
  * A queue: a heap, its lock, and what drives it.
  *
- * Each account has one queue per clock and CPU (account.h).  With the module parameter heaps=n, an
- * account has up to n queues per clock, and CPUs may share a queue.  One CPU drives a queue: the
- * CPU that the queue belongs to, or one of the CPUs that share the queue.  If each of these is
- * offline, or is isolated and the queue is not pinned, another CPU drives the queue (hotplug.c).
- * An hrtimer of the CPU that drives the queue expires in softirq when the first deadline is due,
- * and runs the queue:
+ * For each clock that it needs, an account has one queue per CPU (account.h).  With the module
+ * parameter heaps=n, an account has up to n queues per clock, and CPUs may share a queue.  One CPU
+ * drives a queue: the CPU that the queue belongs to, or one of the CPUs that share the queue.  If
+ * each of these is offline, or is isolated and the queue is not pinned, another CPU drives the
+ * queue (hotplug.c).  An hrtimer of the CPU that drives the queue expires in softirq when the first
+ * deadline is due, and runs the queue:
  *
  *	    start			stop, postpone		move earlier
  *	      | lock, push		  | write only		  | write the timer, add
@@ -23,10 +23,11 @@
  * timer's state, and the owner scans its whole heap for changed timers.  With 50 000
  * timers these scans kept one core busy.  Here the inbox lists the timers to requeue.
  *
- * Only the CPU that drives the queue arms the hrtimer, with interrupts off,
- * and between runs only for an earlier deadline.  If the timer with the first deadline is stopped
- * or postponed, the hrtimer stays armed for the old deadline.  At that time the hrtimer fires, its
- * run finds nothing due, and the end of the run arms the hrtimer for the new first deadline.
+ * Only the CPU that drives the queue arms the hrtimer, with interrupts off.  Between runs, that CPU
+ * arms the hrtimer only for an earlier deadline, after a rest (budget.c), or after a hand-over
+ * (arm.c).  If the timer with the first deadline is stopped or postponed, the hrtimer stays armed
+ * for the old deadline.  At that time the hrtimer fires, its run finds nothing due, and the end of
+ * the run arms the hrtimer for the new first deadline.
  *
  * A context with a manual clock has a queue of its own without an hrtimer:
  * manual.c.
@@ -70,8 +71,8 @@ static_assert(THEAP_BATCH <= U8_MAX, "@active of a timer counts up to THEAP_BATC
 
 /**
  * struct theap_placement - the queue that a timer goes to when it is started
- * @account: the account that has the queue and pays for its runs
- * @clock:   the clock of its deadlines; @account has queues for it
+ * @account: the account of the queue; unless the clock is manual, it pays for the queue's runs
+ * @clock:   the clock of the timer's deadlines: THEAP_MANUAL, or one for which @account has queues
  * @cpu:     the timer goes to the queue of this CPU; or THEAP_ANY_CPU
  * @manual:  the queue of a manual clock; NULL: a queue of a CPU
  */
@@ -118,7 +119,7 @@ struct theap_waker {
  * @wakers:       callbacks that the run has yet to call
  * @nr_wakers:    the number of @wakers
  * @shared_waker: a waker in the list of another run; this run also calls that waker
- * @expirations:  manual clock: expirations since the run began; an advance may need many runs
+ * @expirations:  manual clock: expirations in this run; one advance may begin several runs
  * @until:        manual clock: the run may advance the clock up to this time
  * @limit:        manual clock: the run stops advancing after this many expirations
  */
@@ -142,17 +143,18 @@ struct theap_run {
 
 /**
  * struct theap_buckets - the buckets of a queue
- * @table:    buckets in the heap, hashed by the time at which they are due
+ * @table:    buckets that may get more timers, hashed by the time at which they are due
  * @spare:    buckets that are not in the heap
- * @last:     the early bucket in @table that was chosen last for a timer without a bucket; NULL:
- *            none, or it was closed
- * @near:     the last deadline for which __theap_bucket_move() found no bucket
+ * @last:     the early bucket in @table that was chosen last for a timer in no bucket; the next
+ *            such timers try this bucket first.  NULL: none, or it was closed
+ * @near:     the last near deadline for which __theap_bucket_move() found no bucket; the next timer
+ *            that it moves to this deadline may get a bucket
  * @now:      the last time that was read from the queue's clock, for buckets or for a batch
  * @tick:     when that time was read, in jiffies
- * @nr:       the number of all buckets, free ones included
+ * @nr:       the number of all buckets, spare ones included
  * @used:     the number of buckets in the heap
  * @timers:   the number of timers in buckets
- * @wanted:   the queue has few spare buckets, and may get more
+ * @wanted:   the queue has too few spare buckets; the caller of the next start may allocate more
  *
  * The lock of the queue protects all fields; only bucket.c and bucket.h write them.
  */
@@ -203,12 +205,13 @@ struct theap_queue {
 					 * no effect if CPUs share queues (hotplug.c) */
 	enum theap_clock clock;		/* C */
 	unsigned int bit;		/* C: the number of the queue's bit in @nonempty */
-	unsigned long *nonempty;	/* C: the bitmap of its account (queues.c) */
+	unsigned long *nonempty;	/* C: the bitmap of its account; theap_no_table if the queue
+					 * is in no account's table (queues.c) */
 	struct theap_account *account;	/* C: pays for its memory, and for its runs unless the
 					 * clock is manual */
 	__u64 *user_now;		/* C: manual clock: the copy of @now that programs read */
 
-	/* Written by the owner, the code that holds the lock. */
+	/* Written by the owner, the code that holds the lock.  Other code writes some counters. */
 	raw_spinlock_t lock ____cacheline_aligned_in_smp;
 	struct theap_heap heap;		/* Q */
 	struct theap_buckets buckets;	/* Q */
@@ -216,9 +219,10 @@ struct theap_queue {
 					 * handled yet */
 	struct llist_node *claimed;	/* Q: entries that the owner has drained while other CPUs
 					 * had claimed their timers: it tries them again soon */
-	s64 deferred;			/* Q: the time to which a run has last deferred a timer:
-					 * another run had yet to call the timer's function */
-	s64 now;			/* q, R: the time of a manual clock */
+	s64 deferred;			/* Q: the time to which the last deferral moved a timer,
+					 * since another run had the timer in its batch */
+	s64 now;			/* q, and under the clock's mutex: the time of a manual
+					 * clock */
 	struct theap_counters count;	/* q; @notified, @deferred_notifications: I;
 					 * @handed_over: H */
 
@@ -244,8 +248,8 @@ struct theap_queue {
 	s64 armed;			/* I; after a hand-over also written by the CPU that drove
 					 * the queue before: what the hrtimer is armed for; arm.c
 					 * has the values */
-	u64 progress;			/* when a run last began, collected a batch, or ended; in
-					 * a rest of the queue, the end of the rest.
+	u64 progress;			/* when a run last began, collected a batch, or ended; while
+					 * the queue rests (budget.c), the end of the rest.
 					 * CLOCK_MONOTONIC.  Written by runs, and by an IPI that
 					 * begins a rest.  Two writes may race: the older time is
 					 * harmless */
@@ -290,7 +294,7 @@ static inline bool __theap_queue_reserve(struct theap_queue *queue, u32 nr)
 }
 
 /*
- * Read the first deadline of the heap and the inbox, without the lock.  It may be stale;
+ * Read the first deadline of the heap and the inbox, without the lock.  The result may be stale;
  * 0 means that a run is wanted at once.
  */
 static inline s64 theap_queue_first(struct theap_queue *queue)
@@ -302,8 +306,8 @@ static inline s64 theap_queue_first(struct theap_queue *queue)
  * Lock a batch, only on PREEMPT_RT, where a task may preempt a run.  A task that waits for the
  * batch waits for this lock, and so passes its priority to the run, as with the kernel's hrtimers.
  * The run takes the lock before it raises @active of a timer, and holds it until it has called the
- * functions of the batch.  A task gets the locks of both runs of the queue, one after the other.
- * Then it finds that @active is 0, unless a later batch has raised @active again.
+ * functions of the batch.  A task that waits gets the locks of both runs of the queue, one after
+ * the other.  Then that task finds that @active is 0, unless a later batch has raised it again.
  */
 static inline void theap_batch_lock(struct theap_run *run)
 {

@@ -9,8 +9,8 @@
  *			as in Go from 1.10 to 1.13, for comparison
  *
  * By default a timer goes to the queue of the CPU that starts the timer, unless that CPU is
- * isolated or nohz_full (cpus.c).  Most likely the same CPU also stops the timer, so CPUs rarely
- * compete for locks.
+ * isolated or nohz_full (cpus.c).  Starts and runs take the lock of the queue.  So a CPU mostly
+ * takes the locks of its own queues, and CPUs rarely compete for locks.
  *
  * The watchdog and the thieves visit only queues that may have timers: those whose bit is set in
  * @nonempty of their account.  The caller that publishes a first deadline sets the bit of the
@@ -25,8 +25,8 @@
  *	  reads first, earliest			  sets the bit if it is clear
  *	  sets the bit if there is a deadline
  *
- * Either that code reads that the bit is clear, or the watchdog reads the deadline.  The side that
- * reads this sets the bit.
+ * If the watchdog reads the deadline, the watchdog sets the bit.  If not, that code reads that the
+ * bit is clear, and sets it.
  */
 #include <linux/bitops.h>
 #include <linux/minmax.h>
@@ -101,8 +101,8 @@ struct theap_queue *theap_queues_get(struct theap_account *account, enum theap_c
 }
 
 /**
- * theap_accounts_from - find the account with the smallest number from @id on
- * @id: the smallest number
+ * theap_accounts_from - find the account with the smallest number that is at least @id
+ * @id: the lower bound of the account's number
  *
  * Context: RCU read-side critical section.
  * Return: the account, or NULL.
@@ -165,8 +165,8 @@ void theap_queue_set_nonempty(struct theap_queue *queue)
  * theap_queue_for - choose the queue that a timer goes to when it is started
  * @placement: of the timer
  *
- * The queue is that of the manual clock, of the CPU that the program has asked for, or of
- * this CPU.  If this CPU is isolated or nohz_full, the queue is that of a housekeeping CPU instead
+ * The queue is that of the manual clock, of the CPU that the program has asked for, or of this CPU.
+ * In place of its own queue, an isolated or nohz_full CPU chooses that of a housekeeping CPU
  * (cpus.c).  If the CPU of the queue is offline, another CPU drives the queue (hotplug.c).
  *
  * Context: interrupts off.

@@ -37,7 +37,7 @@ struct theap_freed {
 	u64 cpu_time;
 };
 
-extern unsigned int theap_heaps;	/* the module parameter */
+extern unsigned int theap_heaps;	/* the module parameter heaps= */
 extern struct theap_placement theap_default_placement[THEAP_CLOCKS];
 extern struct list_head theap_accounts;
 extern struct mutex theap_accounts_lock;
@@ -52,8 +52,8 @@ void theap_queue_set_nonempty(struct theap_queue *queue);
 struct theap_queue *theap_queue_for(const struct theap_placement *placement);
 
 /*
- * Return: whether another CPU than theap_start_cpu drives @queue.  The timers that this CPU starts
- * go to the queue of theap_start_cpu (cpus.c).
+ * Return: whether a CPU other than theap_start_cpu of this CPU drives @queue.  By default, a timer
+ * that this CPU starts goes to the queue of theap_start_cpu of this CPU (cpus.c).
  */
 static inline bool theap_queue_is_foreign(const struct theap_queue *queue)
 {

@@ -4,12 +4,12 @@
  *
  * A start must not fail for want of memory: a caller in softirq could not handle that, and one user
  * must not depend on the memory of others.  So a timer has a reservation from its initialization to
- * its end: one position in the heap of its queue, which is @queue of the timer.  At first that is
- * the queue that a start would choose at that time.  A start that queues the timer in another
- * queue moves the reservation there.  If the other queue has no position left, a caller that may
- * allocate memory lets that queue grow, and tries once more.  If the second try fails, or if the
- * caller may not allocate memory, the timer is queued where its reservation is.  If the timer is of
- * a module, a work item then lets the other queue grow for the next timers.
+ * its end: one position in the heap of its queue, which is @queue of the timer.  theap_reserve()
+ * chooses the first such queue, as a start would.  A start that queues the timer in another queue
+ * moves the reservation there.  If the other queue has no position left, a caller that may allocate
+ * memory lets that queue grow, and tries once more.  If the second try fails, or if the caller may
+ * not allocate memory, the timer is queued where its reservation is.  If the timer is of a module,
+ * a work item then lets the other queue grow for the next timers.
  *
  * A bucket has two positions reserved (bucket.h).
  *
@@ -100,7 +100,8 @@ static int theap_queue_make_room(struct theap_queue *queue, u32 nr, gfp_t gfp)
  * If the queue lacks nothing, this does nothing.
  *
  * Context: as @gfp; without the queue's lock.
- * Return: 0; -EAGAIN: other callers have used what this call has allocated; -ENOMEM.
+ * Return: 0; -EAGAIN: the heap lacks room for the buckets; -ENOMEM: there is no memory, or another
+ * caller has added buckets meanwhile.
  */
 int theap_queue_grow(struct theap_queue *queue, gfp_t gfp)
 {
@@ -134,7 +135,8 @@ static bool theap_queue_trim_segment(struct theap_queue *queue)
 }
 
 /*
- * The work item: allocate what a queue lacks, or free what it does not need.
+ * The work item: allocate what a queue of the kernel's account lacks, and free what a queue does
+ * not need.
  *
  * Only modules leave an allocation to the work item.  Users of the device allocate in their own
  * calls, where their memory limits apply and their memory cgroups are charged.
@@ -217,7 +219,7 @@ struct theap_queue *theap_reserve(const struct theap_placement *placement, u32 n
 		local_irq_restore(flags);
 		if (reserved)
 			return queue;
-		/* After a failed growth, try once more: another caller may have made room. */
+		/* The growth has failed, and no other caller has made room for this last try. */
 		if (ret)
 			return ERR_PTR(ret);
 		ret = theap_queue_add_segment(queue, nr, gfp);

@@ -9,9 +9,9 @@
  *				handle what is due: the heap from the top down, by bulk
  *				extraction (extract.c), and the timers of due buckets
  *	call	without it:	the functions of the timers that have expired
- *	wake	without it:	the wakers, one call for each context that has events;
- *				only if nothing is left to expire, if THEAP_RUN_WAKERS
- *				of them wait, or at the end of the run
+ *	wake	without it:	the wakers, one for each context that has events; on a clock of
+ *				the machine, only if nothing is left to expire, if
+ *				THEAP_RUN_WAKERS of them wait, or at the end of the run
  *
  * The time under the lock is bounded.  A batch handles at most THEAP_BATCH timers, and
  * requeues at most half as many that were moved earlier.  With a million timers that takes at most
@@ -22,8 +22,10 @@
  * whether the queue has to rest.
  *
  * A run does not end after one batch if more timers are due: one more batch costs less than the
- * interrupt that would begin another run.  A run leaves due timers behind only if the queue has to
- * rest or, with a manual clock, if a signal is pending.
+ * interrupt that would begin another run.  A run leaves due timers behind if the queue has to rest
+ * or, with a manual clock, if a signal is pending.  With other clocks a run also leaves two kinds
+ * of timers to a run 50 us later: those that it defers, and those of the inbox that another CPU
+ * keeps claimed.
  */
 #include <linux/ktime.h>
 #include <linux/lockdep.h>
@@ -53,8 +55,8 @@ static bool theap_run_must_defer(struct theap_run *run, struct theap_timer *time
 	if (!smp_load_acquire(&timer->active))
 		return false;
 	/*
-	 * Do not defer if the call is in this batch: a ticker that was moved earlier may be due
-	 * twice in one batch.  This run makes both calls.
+	 * Do not defer if this batch has the pending call: a ticker that was moved earlier may be
+	 * due twice in one batch.  Then this run makes both calls.
 	 */
 	for (i = 0; i < run->nr; i++)
 		if (run->expired[i].timer == timer)
@@ -102,9 +104,10 @@ static noinline void __theap_expire(struct theap_queue *queue, struct theap_run 
 	trace_timerheap_check(timer, run->now, next, expiry.call);
 	if (expiry.call) {
 		/*
-		 * Sort, and count the lateness, by @nextwhen, or after a deferral by @when, which
-		 * is later.  If the program has moved a slot earlier without a call, an early check
-		 * may expire the slot before @nextwhen.  Then use the current time.
+		 * The deadline that the batch is sorted by, and that the lateness is counted from:
+		 * @nextwhen; or after a deferral @when, which is later.  A program may store an
+		 * earlier deadline without a KICK.  Then an early check may expire the slot before
+		 * @nextwhen, and the current time counts as the deadline.
 		 */
 		s64 deadline = min(max(timer->when, timer->nextwhen), run->now);
 
@@ -216,8 +219,9 @@ static void __theap_run_one(struct theap_queue *queue, struct theap_run *run,
 /*
  * Handle the timers of a due bucket, at the current position of the bulk extraction.
  *
- * The heap entry of an early bucket is due before its timers.  Of such a bucket, handle a share.
- * Then rekey it behind all entries that are due now, but not behind the time @from.
+ * The heap entry of an early bucket is due before @from, and its timers are due at @from or later.
+ * Of an early bucket, handle at most THEAP_EARLY_SHARE timers.  Then rekey the bucket to a time
+ * after the current one, behind all entries that are due now; but to @from, if that is earlier.
  *
  * Return: true; false: timers of the bucket have spent the budget, and the bucket has more.
  */
@@ -242,8 +246,8 @@ static bool __theap_run_bucket(struct theap_queue *queue, struct theap_run *run,
 		/*
 		 * The extraction may have left the bucket, for one of three reasons.  The bucket
 		 * has become empty and was freed.  Or holes were closed to make room for a new
-		 * bucket, which has ended the extraction.  Or the new heap entry of the timer has
-		 * taken the position of the bucket.
+		 * bucket, which has ended the extraction.  Or the new heap entry of the timer, or
+		 * of a new bucket, has taken the position of the bucket.
 		 */
 		if (!theap_extract_is_on(&queue->heap) ||
 		    !theap_extract_is_at(&queue->heap, &bucket->node))
@@ -259,10 +263,9 @@ static bool __theap_run_bucket(struct theap_queue *queue, struct theap_run *run,
 /*
  * Continue the bulk extraction.  If it is complete, close the holes that it has left.
  *
- * A bucket may have more timers than the budget allows.  Then skip it: this extraction goes on with
- * timers that are due before the bucket, and the next one with the bucket.  If this extraction went
- * on with the bucket, timers at later positions would wait for the whole bucket, even timers that
- * are due before it.
+ * A bucket may have more timers than the budget allows.  Then skip the bucket: the next batches
+ * handle timers at later positions that are due before the bucket, and a later extraction handles
+ * the rest of the bucket.  Without the skip, such timers would wait for the whole bucket.
  *
  * Return: true: no extraction is on; false: the budget has ended the batch.
  */
@@ -584,7 +587,7 @@ static void theap_queue_due(struct theap_queue *queue, struct hrtimer *hrtimer)
 		theap_steal_after_run(ended);
 }
 
-/* The function of @hrtimer: the first deadline is due. */
+/* The function of @hrtimer: the deadline that @hrtimer was armed for is due. */
 static enum hrtimer_restart theap_queue_expired(struct hrtimer *hrtimer)
 {
 	theap_queue_due(container_of(hrtimer, struct theap_queue, hrtimer), hrtimer);
@@ -594,9 +597,9 @@ static enum hrtimer_restart theap_queue_expired(struct hrtimer *hrtimer)
 /*
  * The function of @resume: the rest of a throttled run, or of a deferred notification, has ended.
  *
- * If nothing is due, begin no run.  A run is charged with its interrupt.  If that charge is above
- * 20 us, an account at its limit has to rest after each run, even if nothing was due.  So a run
- * after each rest would make rests follow each other without end.
+ * If nothing is due, begin no run.  A run is charged with its interrupt.  At the default limit,
+ * 4 %, a charge above 20 us lets an account at its limit rest after each run, even if nothing was
+ * due.  So a run after each rest would make rests follow each other without end.
  *
  * If the limit of the CPU has throttled the last run, no check for stuck CPUs has followed it.  If
  * no run follows the rest, check here.

@@ -10,7 +10,8 @@
  * Let p be the largest power of two that is not above s.  Each window of s contains a
  * multiple of p.  If s is just below 2p, nearly all windows also contain a multiple of 2p, which is
  * rounder.  So few timers with that slack expire at an odd multiple of p.  But if timers are dense,
- * nearly each odd multiple needs a bucket for these few.
+ * nearly each odd multiple needs a bucket for these few.  Then there are up to twice as many
+ * buckets as multiples of s.
  *
  * The unit makes 1 ms, 2 ms, 4 ms and so on powers of two: timers with such a slack expire at
  * multiples of it.
@@ -66,8 +67,8 @@ static inline s64 theap_timer_round(const struct theap_timer *timer, s64 when)
  *
  * The slack is stored as a number of units, of which the 16 highest significant bits are kept.
  *
- * Context: in a claim, before theap_timer_schedule(); or in the expire() operation
- * of the timer, where it applies to the deadline that expire() returns.
+ * Context: in a claim, or in the check() or expire() operation of the timer.  The slack applies to
+ * the next deadline that theap_timer_schedule() gets, or that the operation returns.
  */
 static inline void theap_timer_set_slack(struct theap_timer *timer, u64 slack)
 {

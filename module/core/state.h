@@ -109,7 +109,7 @@ static inline void theap_relax(void)
 	cpu_relax();
 }
 
-/* Try a transition to a transient state.  For tests, theap_delay() may prolong it (delay.h). */
+/* Try a transition to a transient state, which theap_delay() may prolong for tests (delay.h). */
 static inline bool __theap_try(atomic_t *status, enum theap_status from,
 			       enum theap_status to)
 {
@@ -211,7 +211,7 @@ static inline bool theap_try_queued_to_moving(atomic_t *status,
 	return __theap_try(status, from, THEAP_MOVING);
 }
 
-/* MOVING -> WAITING: the timer is queued at its deadline */
+/* MOVING -> WAITING: the timer is queued at its new deadline, or in an early bucket */
 static inline void theap_moving_to_waiting(atomic_t *status)
 {
 	__theap_leave(status, THEAP_MOVING, THEAP_WAITING);

@@ -31,8 +31,9 @@
  * Three callers scan for stuck queues:
  *
  *	caller					queues	clocks
- *	a run whose CPU has time left for runs,	32	all
- *	and a rest that has left nothing due
+ *	the end of a run, if the CPU has time	32	all
+ *	left for runs; the end of a rest, if
+ *	nothing is due in the queue then
  *	a task that is about to sleep		64	the clock of its timers
  *	the watchdog (watchdog.c)		all	all
  *
@@ -45,9 +46,9 @@
  * not charged to the task or to its control group, and its priority does not apply to them.
  *
  * A scan visits only queues that have timers, or have had timers since the watchdog scanned last
- * (queues.c).  It reads two words of each queue, @first and @earliest.  They stay in the caches
- * of all CPUs that scan until a CPU changes them.  A scan locks only stuck queues, by
- * trylock, since the stuck CPU may hold the lock.
+ * (queues.c).  It reads two words of each queue, @first and @earliest.  The cache line of each word
+ * stays in the caches of all scanning CPUs, until a CPU writes to that line.  A scan locks only
+ * stuck queues, by trylock, since the stuck CPU may hold the lock.
  *
  * A scan ends early if the thief's CPU has no time left for runs (budget.c).  The remaining queues
  * are left to other CPUs, which have budgets of their own, or to the next scan.  The next scan of a
@@ -66,11 +67,11 @@
  *    run the queue, and each batch goes to one of them.
  *
  * 2. A thief's run against the owning CPU, which arms the hrtimer.  The thief leaves @armed and the
- *    hrtimer as they are.  The queue was stuck.  So the hrtimer is set to a deadline that has
- *    passed, a notification is on its way, or the owning CPU is in a run.  When the owning CPU
- *    wakes up, it runs the queue or arms the hrtimer.  If the thief has run the timers by then,
- *    the owning CPU's run finds nothing due.  At the end of its own run the thief notifies the
- *    owning CPU, since the thief may have drained the inbox.  arm.c has the reason, at
+ *    hrtimer as they are.  The queue was stuck.  So the hrtimer is set to a past deadline, or a
+ *    notification is on its way.  Or the owning CPU has yet to end a run or a rest.  When the
+ *    owning CPU wakes up, it runs the queue or arms the hrtimer.  If the thief has run the timers
+ *    by then, the owning CPU's run finds nothing due.  At the end of its own run the thief notifies
+ *    the owning CPU, since the thief may have drained the inbox.  arm.c has the reason, at
  *    theap_queue_stolen_run_ended().
  *
  * 3. A throttled thief arms @thief_resume on its own CPU, to continue there.  That CPU may get
@@ -114,13 +115,13 @@
 
 unsigned int theap_steal_us = 2000;
 
-/* With a lower steal_us, an owning CPU that is about to run its queue would count as stuck. */
+/* With a lower steal_us, an owning CPU that is about to run its queue could count as stuck. */
 #define THEAP_STEAL_MIN_US	1000
 
 /*
- * The number of queues that one scan visits, after a run and before a sleep.  The next scans
- * visit the other queues of a large machine.  If each scan visited 1000 queues, scans would take a
- * tenth of each CPU.  (A scan reads 2 cache lines per queue, in 0.1 us each, every 2 ms.)  Each
+ * The most queues that one scan visits, after a run and before a sleep.  The next scans visit the
+ * other queues of a large machine.  If each scan visited 1000 queues, scans would take a tenth of
+ * the time of each CPU.  (A scan reads 2 cache lines per queue, in 0.1 us each, every 2 ms.)  Each
  * change of a first deadline would invalidate a line in the caches of all CPUs that scan.
  */
 #define THEAP_STEAL_QUEUES_AFTER_RUN	32
@@ -156,8 +157,9 @@ u64 theap_steal_ns(void)
 }
 
 /*
- * Is a queue stuck?  A thief checks this without the lock first, and then with the lock.
- * The queues of its own CPU never count as stuck: this CPU need not steal its own timers.
+ * Is a queue stuck?  @now is the time on its clock, and @monotonic that on CLOCK_MONOTONIC.  A scan
+ * calls this function without the lock, and theap_queue_steal() calls it again with the lock.  The
+ * queues of this CPU do not count as stuck: this CPU need not steal its own timers.
  */
 static bool theap_queue_is_stuck(struct theap_queue *queue, s64 now, u64 monotonic, u64 ns)
 {
@@ -168,7 +170,8 @@ static bool theap_queue_is_stuck(struct theap_queue *queue, s64 now, u64 monoton
 }
 
 /*
- * Run a queue if it is stuck: a timer is overdue by @ns, and no run has made progress for @ns.
+ * Run a queue if its lock is free and the queue is stuck: a timer is overdue by @ns, and no run has
+ * made progress for @ns.
  *
  * Context: softirq.  Return: false: this call has run the queue, and the CPU has no budget left;
  * otherwise true.
@@ -277,10 +280,10 @@ static bool theap_thief_begin(struct theap_thief *thief, u64 now)
  * theap_steal_after_run - scan a few queues after a run, or after a rest without a run
  * @now: the current time on CLOCK_MONOTONIC
  *
- * The next call scans the next queues.
+ * The next scan of this CPU begins behind the last queue that this scan has visited.
  *
  * Context: softirq, at the end of a run, if this CPU has time left for runs.  Also at the end of a
- * rest, if nothing is due in its queue.
+ * queue's rest, if nothing is due in that queue.
  */
 void theap_steal_after_run(u64 now)
 {

@@ -9,14 +9,15 @@
  *
  * For each queue that the timers have used, a sync computes such a time, the earliest of:
  *
- *	@first, @earliest	the heap and the inbox; 0 while timers are between the inbox and the
- *				heap, or below extraction holes
- *	@claimed		0 if there are any: their deadlines are not known
+ *	@first, @earliest	the heap and the inbox; 0 if the inbox is long, or if drained inbox
+ *				entries or extraction holes are left
+ *	@claimed		timers of the inbox that other CPUs keep claimed (owner.c): 0 if
+ *				there are any, since their deadlines are not known
  *	@least of the two runs	the batches whose functions are being called
  *
- * All of them are read with the lock of the queue.  A run takes timers out of the heap, and sets
- * @least, in one hold of the lock.  So each timer whose function is still to be called counts in at
- * least one of the three rows.
+ * A sync reads all of them with the lock of the queue.  A run takes timers out of the heap, and
+ * sets @least, in one hold of the lock.  So each timer whose function is still to be called counts
+ * in at least one of the three rows.
  *
  * A deferred timer (__theap_expire() in run.c) is queued at a time later than its deadline:
  *
@@ -28,13 +29,13 @@
  *									@first 75: not 20
  *
  * So if the earliest of the three rows is not later than @deferred, the time is 0, as for @claimed.
- * After a step of the clock back, @deferred may be far ahead.  Then it does not count.
+ * After a step of the clock back, @deferred may be far ahead.  Then the sync ignores @deferred.
  *
  * If the time of a queue is not later than the start of the sync, the sync waits.  It runs no queue
  * meanwhile: CPUs run their own queues.  A sync that waits lets a softirq steal the timers of stuck
  * CPUs, as a reader of events does.  But the host may have stopped a CPU in a batch, and a queue
- * may rest for seconds.  So a sync waits for at most THEAP_SYNC_WAIT.  Then it returns a time that
- * has passed, which is true as well: timers from that time on may be missing.
+ * may rest for seconds.  So a sync waits for at most THEAP_SYNC_WAIT.  Then the sync returns a time
+ * that has passed.  That time is a correct result: only events from that time on may be missing.
  *
  * With a manual clock, no CPU drives the queue.  So the sync does not wait: the caller expires what
  * is due.
@@ -71,10 +72,10 @@ static s64 __theap_sync_next(struct theap_queue *queue)
 	/* Pairs with the release in theap_run_call(), too. */
 	next = min(next, smp_load_acquire(&queue->stolen.least));
 	/*
-	 * If @deferred is further ahead than a run defers, the clock was stepped back after the
-	 * deferral.  Then ignore the deferral, which may be long ago.  But if the deferral was just
-	 * before the step, its timer is still queued at @deferred.  Then the result may be
-	 * @deferred, which is later than the timer's deadline.
+	 * A run defers a timer by THEAP_DEFER_ACTIVE.  If @deferred is further ahead than that, the
+	 * clock was stepped back after the deferral.  Then ignore @deferred: the deferral may be
+	 * long ago.  But if the deferral was just before the step, the deferred timer is still
+	 * queued at @deferred.  Then the result may be later than that timer's deadline.
 	 */
 	if (next <= queue->deferred &&
 	    queue->deferred - theap_queue_now(queue) <= THEAP_DEFER_ACTIVE)
@@ -123,10 +124,12 @@ static bool theap_sync_sleep(const struct theap_placement *placement, u64 *end)
  *
  * Context: task, may sleep.
  * Return: a time.  All timers that were queued before the call, with deadlines before that time,
- * have expired.  THEAP_NEVER: no timer is queued.  A stopped or postponed timer may make the time
- * too early.  The time may have passed, or be 0: after a signal, or if a timer that was due before
- * the call has not expired after THEAP_SYNC_WAIT.  With a manual clock, the time may also have
- * passed if another task advances the clock during the call.
+ * have expired.  For a timer with slack, its rounded deadline counts.  THEAP_NEVER: no queued timer
+ * is due at any time.  A stopped or postponed timer may make the time too early.  After a clock
+ * step back, a deferred timer may make the time too late (__theap_sync_next()).  The time may have
+ * passed, or be 0: after a signal, or if the wait of THEAP_SYNC_WAIT has ended before a due timer
+ * has expired, or before another CPU has ended a claim.  The time may also pass during the call.
+ * With a manual clock, another task may advance the clock during the call.
  */
 s64 theap_sync(const struct theap_placement *placement, const struct cpumask *queues)
 {

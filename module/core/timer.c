@@ -14,9 +14,9 @@
  *
  * The races:
  *
- * 1. Two CPUs modify one timer.  One moves it to MODIFYING, the other spins.
+ * 1. Two CPUs modify one timer.  One moves the timer to MODIFYING, the other spins.
  *
- * 2. A modify against the end of a run, which arms the hrtimer:
+ * 2. A modify against the end of a run, which arms the hrtimer.  The fields are those of the queue:
  *
  *	modify					run
  *	  inbox <- timer			  armed <- THEAP_NEVER
@@ -24,35 +24,39 @@
  *	  smp_mb()			(K)	  read first, earliest
  *	  read armed				  armed <- the first of both
  *
- *    Either the run reads the earlier deadline and arms the hrtimer for it.  Or modify
+ *    Either the run reads the earlier deadline and arms the hrtimer for it.  Or the modify
  *    reads a later time in @armed, and notifies the CPU.  The race of a start is the
  *    same: a start pushes the timer, which lowers @first instead of @earliest.
  *
  * 3. A modify against the owner, which drains the timer from the inbox:
  *
  *	modify					owner
- *	  status: x -> MODIFYING		  status: x -> MOVING
- *	  is the link in use?			  link points at itself
- *	  if not, use it			  requeue, if x was MODIFIED_EARLIER
- *	  status: -> MODIFIED_EARLIER		  status: -> WAITING, or x
+ *	  status: x -> MODIFYING		  status: y -> MOVING
+ *	  does the inbox link the timer?	  the timer's link points at itself
+ *	  if not, inbox <- timer		  if y is MODIFIED_EARLIER: requeue
+ *	  status: -> MODIFIED_EARLIER		  status: -> WAITING if requeued, else y
  *
- *    Both states are locks, so one side is first.  If modify is first, the owner finds
- *    MODIFIED_EARLIER, and requeues the timer.  If the owner is first, modify finds the link
- *    free, and adds the timer to the inbox again.
+ *    Both states are locks, so one side is first.  If the modify is first, the owner finds
+ *    MODIFIED_EARLIER, and requeues the timer.  If the owner is first, the modify finds that the
+ *    inbox does not link the timer, and adds the timer again.
  *
  * 4. A modify on another CPU, against the owner of the old queue.  The modify moves the timer to
- *    the queue that a start on its CPU would choose:
+ *    the queue that a start on the CPU of the modify would choose:
  *
  *	modify					owner of the old queue
  *	  status: x -> MODIFYING		  has the lock
  *	  try the lock of the new queue		  finds the timer in MODIFYING
- *	  try the lock of the old queue		  leaves it for later
- *	  dequeue, enqueue, unlock
+ *	  try the lock of the old queue		  leaves the timer for later
+ *	  dequeue, unlock the old queue
+ *	  enqueue, unlock the new queue
  *	  status: -> WAITING
  *
- *    If the modify does not get both locks, the timer stays in the old queue.  While a stop_sync
- *    waits for the lock of @queue of the timer, the timer may move.  So with the lock, it reads
- *    @queue again.
+ *    If the modify does not get both locks, the timer stays in the old queue.
+ *
+ * A timer does not move during theap_timer_stop_sync(): only its own function may start it then,
+ * and while @active is not 0, the timer keeps its queue.  But the timer's function may end the life
+ * of the timer, which sets @queue of the timer to NULL.  So theap_timer_dequeue() reads @queue
+ * again under the lock.
  */
 #include <linux/irqflags.h>
 #include <linux/ktime.h>
@@ -87,18 +91,18 @@
 #define THEAP_PUSH_CLEAN	4
 
 /*
- * A CPU moves at most one queued timer per 100 us to its own queue, with bursts of at most 200.  A
- * move takes two locks and about 1 us.  So CPUs that share timers spend at most 1 % of their time
- * on moves.
+ * A CPU moves at most one queued timer per 100 us, with bursts of at most 200, to the queue that a
+ * start would choose.  A move takes two locks and about 1 us.  So CPUs that share timers spend at
+ * most 1 % of their time on moves.
  */
 #define THEAP_MOVE_GAP		(100 * NSEC_PER_USEC)
 #define THEAP_MOVE_BURST	200
 
 /*
  * The time from which a CPU may move the next timer, on CLOCK_MONOTONIC.  Each try to move a timer
- * adds THEAP_MOVE_GAP, even if the try fails.  A time long ago counts as THEAP_MOVE_BURST - 1 gaps
- * ago.  So after a time without tries, THEAP_MOVE_BURST moves are possible at once.  Each CPU writes
- * its own variable, with interrupts off.
+ * adds THEAP_MOVE_GAP, even if the try fails.  If the time is long ago, the try first raises it to
+ * THEAP_MOVE_BURST - 1 gaps ago.  So after a pause, a CPU may try THEAP_MOVE_BURST moves at once.
+ * Each CPU writes its own variable, with interrupts off.
  */
 static DEFINE_PER_CPU(u64, theap_move_next);
 
@@ -179,12 +183,13 @@ static void theap_timer_to_inbox(struct theap_claim *claim, s64 when)
 	}
 	/*
 	 * Read @earliest after llist_add(), a full barrier that pairs with llist_del_all()
-	 * in __theap_adjust().  The owner clears @earliest, then empties the inbox.
-	 * Suppose that the owner clears the value that is read or written here.  Then its
-	 * llist_del_all() also drains this timer, or an earlier llist_del_all() has.
+	 * in __theap_adjust().  There the owner clears @earliest, then empties the inbox.
+	 * The clear may erase the value that this function reads or writes here.  That loses no
+	 * deadline: the llist_del_all() after the clear, or an earlier one, drains this timer.
 	 *
-	 * If @earliest is not later than @when, the code that has lowered it notifies the CPU.  But
-	 * the host may stop that code first.  So also notify the CPU if @armed is later than @when.
+	 * If @earliest is not later than @when, the code that has lowered @earliest notifies the
+	 * CPU.  But the host may stop that code before it does.  So also notify the CPU if @armed
+	 * is later than @when.
 	 */
 	earliest = atomic64_read(&queue->earliest);
 	while (when < earliest && !lowered)
@@ -296,9 +301,9 @@ static bool __theap_timer_leave(struct theap_timer *timer)
 }
 
 /*
- * Move a queued timer to the queue that a start would choose now.  Then later changes
- * need no IPI, and the timer expires on the CPU that uses it.  A move is optional, so wait for no
- * lock of a queue.
+ * Move a queued timer to the queue that a start would choose now.  Then later changes on this CPU
+ * need no IPI, and the timer expires on this CPU.  But if this CPU is isolated, the new queue is
+ * that of a housekeeping CPU.  A move is optional, so wait for no lock of a queue.
  *
  * Return: whether the timer was moved.
  */
@@ -348,8 +353,8 @@ static bool theap_timer_move(struct theap_claim *claim, const struct theap_place
  * the caller may let the queue in @claim->grow grow.
  *
  * Context: in a claim.  Locks a queue if the timer is not queued; tries locks if it may move.
- * Return: 0; only if @claim->may_retry: -EAGAIN: @claim->grow must grow first, and the timer is
- * unchanged.
+ * Return: 0; or -EAGAIN, only if @claim->may_retry is set: the timer is unchanged.  After the
+ * commit, the caller lets the queue @claim->grow grow, and tries again.
  */
 int theap_timer_schedule(struct theap_claim *claim, const struct theap_placement *placement,
 			 s64 when)
@@ -452,7 +457,7 @@ bool theap_timer_stop(struct theap_timer *timer)
 	return true;
 }
 
-/* Dequeue a stopped timer.  Return: whether it is neither queued nor active. */
+/* Try to dequeue a stopped timer.  Return: whether the timer is neither queued nor active. */
 static bool theap_timer_dequeue(struct theap_queue *queue, struct theap_timer *timer)
 {
 	/* Dropping a hole costs a tenth of extracting an entry, so the limit of holes is higher. */
@@ -465,7 +470,10 @@ static bool theap_timer_dequeue(struct theap_queue *queue, struct theap_timer *t
 		__theap_adjust(queue, &budget);
 		if (theap_heap_drop_last_holes(&queue->heap, &holes))
 			__theap_remove(queue, timer);
-		/* A run sets an idle state and raises @active in one hold of this lock. */
+		/*
+		 * A run raises @active and sets an idle state in one hold of this lock.  So if the
+		 * state is idle here, @active counts each call of the function that is to come.
+		 */
 		out = theap_status_is_idle(theap_status(&timer->status));
 		/* A run lowers @active without the lock, by a release in theap_run_call(). */
 		out = out && !smp_load_acquire(&timer->active);
@@ -481,7 +489,7 @@ static bool theap_timer_dequeue(struct theap_queue *queue, struct theap_timer *t
  * theap_timer_stop_sync - stop a timer, and wait for its function
  * @timer: the timer; only its own function may start it meanwhile
  *
- * When it returns, the function of the timer is not running and will not run.  The timer
+ * When this call returns, the function of the timer is not running and will not run.  The timer
  * is not queued, but it still has its reservation.  The caller may free the timer after
  * theap_timer_unreserve().
  *
@@ -501,8 +509,8 @@ bool theap_timer_stop_sync(struct theap_timer *timer)
 		if (theap_timer_dequeue(queue, timer))
 			break;
 		/*
-		 * Try again: the timer's function has started it, or a budget was spent
-		 * before the timer could be dequeued.
+		 * Try again: the timer's function has started the timer or has ended its life, or
+		 * a budget was spent before the timer could be dequeued.
 		 */
 		theap_timer_stop(timer);
 		cond_resched();

@@ -42,10 +42,11 @@ struct theap_timer;
 /**
  * struct theap_expiry - what the expire() operation of a timer has decided
  * @call:        call the function of the timer
- * @idle:        the timer has expired, and has no next deadline.  It stays queued until the time
- *               that expire() returns, since a program may start it again before that time
+ * @idle:        the timer has expired, and has no next deadline.  The timer stays queued for a
+ *               check at the time that expire() returns.  So a program that starts the timer again
+ *               before that check may need no call (slot.c)
  * @expirations: the number of deadlines that have passed; 0: the timer has not expired, or its
- *               operation does not count expirations (api.c)
+ *               expire() does not count expirations (api.c)
  */
 struct theap_expiry {
 	bool call;
@@ -55,14 +56,15 @@ struct theap_expiry {
 
 /**
  * struct theap_timer_ops - what a timer does when it is due
- * @check:    return the deadline, to which code may have postponed the timer without a call of the
- *            core; or 0 if that time is not later than @now, or @expire must decide.  The core
- *            calls @check before @expire if the timer has slack, or if the deadline that the core
- *            knows is later than @now: in an early bucket, or after a clock step back.
+ * @check:    return the timer's deadline, which a program may have postponed without a call of
+ *            the core.  Return 0 if the deadline is not later than @now, or if only @expire can
+ *            handle the timer.  The core calls @check before @expire if the timer has slack, or
+ *            if the deadline that the core knows is later than @now: in an early bucket, or after
+ *            a clock step back.
  *            Context: as @expire.  NULL: only calls of the core change the deadline
  * @expire:   decide whether to call @function: fill in @expiry, which the caller has zeroed.
- *            Return the next time at which the timer is due, later than @now; or 0 if the
- *            timer is not due again.
+ *            Return the next time at which the timer is due or to be checked, later than @now;
+ *            or 0 if there is no such time.
  *            Context: state RUNNING, under the queue's lock with interrupts off; a few dozen
  *            instructions at most; must not touch other timers
  * @function: act on the expiry.  Never runs on two CPUs at once for one timer.
@@ -89,10 +91,11 @@ struct theap_timer {
 	struct theap_node node;		/* Q: position in the memory of the heap */
 	s64 when;			/* L: the key of its heap entry; in a bucket, a time before
 					 * which no timer of the bucket is due */
-	s64 nextwhen;			/* C: the deadline, or for a timer that stays queued after
-					 * its last expiry the next check.  It is not @when in
-					 * MODIFIED_x, in an early bucket (bucket.c), and after a
-					 * deferral (run.c) */
+	s64 nextwhen;			/* C: the deadline, or the time of a check that expire()
+					 * has returned; rounded by slack.  May differ from @when:
+					 * after a modify, in an early bucket (bucket.c), after a
+					 * deferral (run.c), and if @when is THEAP_NEVER because
+					 * the inbox links the timer (owner.c) */
 	struct theap_queue *queue;	/* C, under the lock of the new queue: the queue that
 					 * it has its reservation in, and is queued in;
 					 * NULL: its life has ended (room.c) */
@@ -125,8 +128,8 @@ struct theap_timer {
  * @flags:       the interrupt state before the claim
  *
  * The struct is limited to five words.  If the kernel is built to zero all stack variables,
- * the compiler clears five words with five stores.  For six words it emits a string
- * instruction, which starts slowly.
+ * the compiler clears five words with five stores.  For six words, on x86, the compiler emits a
+ * string instruction, which starts slowly.
  */
 struct theap_claim {
 	struct theap_timer *timer;
@@ -195,7 +198,7 @@ static inline s64 theap_offset_time(s64 time, s64 offset)
 static inline s64 theap_forward(s64 when, s64 period, s64 now, u64 *expirations)
 {
 	*expirations = 1 + div64_u64(now - when, period);
-	/* *expirations * period is at most now - when + period: below 2^64. */
+	/* The sum is at most now + period: below 2^64. */
 	return min_t(u64, when + *expirations * period, THEAP_NEVER);
 }
 

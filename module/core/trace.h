@@ -139,7 +139,7 @@ TRACE_EVENT(timerheap_cancel,
 		struct theap_queue *queue = READ_ONCE(timer->queue);
 
 		__entry->timer = timer;
-		/* The owner may requeue the timer meanwhile: a stale value is harmless. */
+		/* Another CPU may start the timer before this read: a wrong value is harmless. */
 		__entry->when = data_race(READ_ONCE(timer->nextwhen));
 		/* @queue is NULL if another CPU has ended the life of the timer since the stop. */
 		__entry->cpu = queue ? READ_ONCE(queue->cpu) : nr_cpu_ids;
@@ -153,8 +153,9 @@ TRACE_EVENT(timerheap_cancel,
 );
 
 /*
- * @when: the deadline that the core knows; if it is later than @now, this is an early check.
- * @next: when the timer is due again; 0: never.  @expired: the run calls the timer's function
+ * @when: the deadline that the core knows.  If it is later than @now, the check is early, or the
+ * clock was stepped back.  @next: when the timer is due or checked again; 0: never.
+ * @expired: the run calls the timer's function
  */
 TRACE_EVENT(timerheap_check,
 
@@ -276,8 +277,9 @@ TRACE_EVENT(timerheap_steal,
 );
 
 /*
- * @remote: an IPI is sent to @cpu.  An event with remote=0 follows on that CPU, unless the queue
- * has to rest there, or was handed over meanwhile (theap_queue_ipi() in arm.c).
+ * @remote: an IPI is sent to @cpu.  An event with remote=0 follows on that CPU, with two exceptions
+ * (theap_queue_ipi() in arm.c).  A limit of CPU time may make the queue rest, or the queue may have
+ * been handed over meanwhile.
  */
 TRACE_EVENT(timerheap_notify,
 

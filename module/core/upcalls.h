@@ -4,8 +4,9 @@
  *
  * Each file of core/ calls only files that precede it in that list, with these exceptions:
  *
- *	run.c -> steal.c	a CPU checks whether other CPUs are stuck: after a run, if it has
- *				time left (budget.c), or when a rest ends and nothing is due
+ *	run.c -> steal.c	a CPU checks whether other CPUs are stuck: after a run, if the CPU
+ *				has time left for runs (budget.c); or at the end of a queue's rest
+ *				(arm.c), if nothing is due in that queue then
  *	owner.c, arm.c -> watchdog.c	code that publishes an earlier first deadline sets the bit
  *				of the queue (queues.c), and wakes the watchdog if it would sleep
  *				past that deadline
@@ -32,7 +33,7 @@ void theap_watchdog_wake(void);
 /**
  * theap_watchdog_notify - notify the watchdog of a first deadline
  * @queue: the queue
- * @first: its first deadline, or that of its inbox
+ * @first: its first deadline, or the earliest one in its inbox
  *
  * Let the scans of the watchdog find the queue, and wake the watchdog if it would sleep past
  * @first.  A caller that publishes @first executes a barrier, (K) or (P), after that store.  The

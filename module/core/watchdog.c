@@ -5,9 +5,9 @@
  * Go has a thread for that, sysmon, which needs no P (a processor of the scheduler).  Here a
  * kernel timer scans.  One such timer is not enough, since the CPU that drives it may be the
  * stuck one.  So there are two watchdog timers, on two CPUs, that take turns.  Each expires
- * every 2 * watchdog_ms, scans the queues that have timers, and runs those that are stuck
- * (steal.c).  Then it checks that the other timer has expired in time.  If the other timer has
- * not, its CPU is stuck, and the other timer is armed on a third CPU, if there is one.  The
+ * every 2 * watchdog_ms, scans the queues that may have timers, and runs those that are stuck
+ * (steal.c).  Then it checks that the other timer has expired in time.  If the other timer is
+ * late, its CPU may be stuck, and the other timer is armed on a third CPU, if there is one.  The
  * watchdog fails only if the CPUs of both timers are stuck.  That happens if the second CPU gets
  * stuck before its timer has found that the first CPU is stuck.
  *
@@ -53,10 +53,10 @@
  * queue.  Then it executes the barrier (T), and then it reads "until".
  *
  * Either that code reads the new "until", or the watchdog timer reads the deadline.  In both
- * cases the watchdog is woken if it would sleep past the deadline.  There is a third case: before
- * that code reads "until", the other watchdog timer replaces it.  If the scan of the other timer
- * has found the deadline, the new "until" is early enough, and no code wakes the watchdog.  But the
- * other timer also makes sure that the first one expires by the new "until".
+ * cases the watchdog is woken if it would sleep past the deadline.  There is a third case: the
+ * other watchdog timer finds the deadline, and replaces "until" before that code reads it.  The new
+ * "until" is early enough, so no code wakes the watchdog, and the first timer could sleep too long.
+ * So each watchdog timer also makes sure that the other one expires by the new "until".
  *
  * A start takes the lock of the watchdog only to wake it.  The watchdog then stays awake until
  * one of its timers expires, usually half a period later.  So starts on a CPU take the lock about
