@@ -9,9 +9,9 @@ DKMS_SOURCE ?= /usr/src/timerheap-$(VERSION)
 
 kbuild := $(MAKE) -C $(KDIR) M=$(CURDIR)
 LAB := selftests/vm
-# KERNEL= selects the kernel of "make demo", "make bench", "make shell" and "make lint".  With
-# KERNEL=, "make check" and "make check-all" run the test programs on that kernel only.  All other
-# tests of these two targets run on the kernels that selftests/vm/check names.
+# KERNEL= selects the kernel of "make demo", "make shell", "make lint" and most of "make bench".
+# With KERNEL=, "make check" and "make check-all" run the test programs on that kernel only.  All
+# other tests of these two targets run on the kernels that selftests/vm/check names.
 export KERNEL
 
 .PHONY: modules install install-settings uninstall dkms dkms-source deb check check-all \
@@ -76,8 +76,9 @@ dkms-source:
 		include/linux/*.h uapi/linux/*.h $(DKMS_SOURCE)
 
 # "make deb" builds the packages in a copy of the tree, since dpkg writes files into the tree and
-# next to it.  The date of the packages is SOURCE_DATE_EPOCH, or that of the last commit, or outside
-# of a git repository that of the file VERSION.  So the same sources make the same packages.
+# next to it.  The date of the packages is SOURCE_DATE_EPOCH if that is set.  Otherwise it is the
+# date of the last commit or, outside of a git repository, the date of the file VERSION.  So a
+# second build of the same tree makes the same packages.
 packaged := Kbuild Makefile VERSION README.md CHANGELOG.md SECURITY.md dkms.conf Documentation \
 	    debian include module samples tools uapi
 packaged_at = $$(date -uR -d @$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || \
@@ -104,8 +105,8 @@ check-all:
 check-packages:
 	@selftests/package/check
 
-# Write the interface of programs to the record in selftests/abi, after an intended change: "make
-# check" fails if the interface differs from the record.
+# Record the interface, which is the header of the device and the library, in selftests/abi after an
+# intended change.  "make check" fails if the interface differs from the record.
 abi-record:
 	@$(LAB)/packages abi
 	@selftests/abi/check record

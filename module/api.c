@@ -11,9 +11,9 @@
  *    or stopped after it has expired, that start or stop takes precedence, and the returned time
  *    is ignored.  For this an expiry sets @again, and each timerheap_start() clears it.  The
  *    returned time counts only if @again is still set.  A stop of a timer that is not pending
- *    clears @again, too.  A stop of a pending timer need not clear @again.  If timerheap_start()
- *    has made the timer pending, that call has cleared @again.  If the returned time has made the
- *    timer pending, the function has returned, and @again has no effect before the next expiry.
+ *    clears @again, too.  A stop of a pending timer need not clear @again, whatever has made the
+ *    timer pending.  If it was timerheap_start(), that call has cleared @again.  If it was the
+ *    returned time, the function has ended, and @again has no effect before the next expiry.
  *
  * 3. A caller that stops a timer to free it need not prevent starts during the stop, by other
  *    code or by the timer's function.  timerheap_stop_sync() raises @held by 1 and lowers it again.
@@ -120,7 +120,10 @@ static void timerheap_schedule(struct timerheap_timer *timer, struct theap_claim
 	theap_timer_schedule(claim, &theap_default_placement[timer->clock], timer->asked);
 }
 
-/* End a claim.  A work item allocates what a queue lacked, since the caller may be in softirq. */
+/*
+ * End a claim.  If a queue lacked heap memory or a bucket, let a work item allocate it: the caller
+ * may be in softirq.
+ */
 static void timerheap_commit(struct theap_claim *claim)
 {
 	theap_timer_commit(claim);
@@ -129,8 +132,8 @@ static void timerheap_commit(struct theap_claim *claim)
 }
 
 /*
- * Call the function of a timer.  For lockdep, the call holds a copy of the timer's lock map: the
- * function may release the timer, and then the map itself may be freed.
+ * Call the function of a timer.  The function may release the timer.  So for lockdep the call holds
+ * a copy of the timer's lock map, as call_timer_fn() of the kernel does.
  */
 static ktime_t timerheap_call(struct timerheap_timer *timer, ktime_t now)
 {
@@ -284,7 +287,7 @@ static void timerheap_debug_assert_init(struct timerheap_timer *timer)
  * destroyed with timerheap_destroy(), or released with timerheap_release().
  *
  * @function is called in softirq, without a raw spinlock, under rcu_read_lock().  If the timer's
- * CPU is stuck, another CPU calls @function, also in softirq.  @function never runs on two
+ * CPU is stuck, another CPU may call @function, also in softirq.  @function never runs on two
  * CPUs at once for one timer.  The arguments of @function are the timer, the deadline, and the
  * current time, which is not before the deadline.  Both times are nanoseconds on the
  * timer's clock.  @function may start, stop and modify any timer, its own too.  @function must
@@ -556,7 +559,7 @@ bool timerheap_release(struct timerheap_timer *timer)
 	struct theap_claim claim;
 	bool idle;
 
-	/* A run raises @active before it calls the function.  A release sets @queue to NULL. */
+	/* A run raises @active before it calls the function.  Release and destroy clear @queue. */
 	if (WARN_ON_ONCE(!READ_ONCE(core->active) || !core->queue))
 		return false;
 	theap_timer_claim(core, &claim);

@@ -105,9 +105,9 @@ static inline void theap_compat_uring_done(struct io_uring_cmd *cmd, s32 result,
  * a request must end, io_uring calls the device with THEAP_COMPAT_URING_CANCEL in the issue flags.
  *
  * THEAP_COMPAT_URING_TO_TASK(name, function) defines a function @name, which makes the task of a
- * request call function(request, issue_flags).  In that call, the task holds the lock of its
- * io_uring.  On Linux 6.8 and 6.9 the task may lack the lock; issue_flags states whether it does.
- * Linux 6.19 changed the parameters of the callback.
+ * request call function(request, issue_flags).  In that call, since Linux 6.10, the task holds the
+ * lock of its io_uring.  On older kernels issue_flags states whether the task holds the lock.
+ * @name passes io_uring a callback, whose parameters Linux 6.19 changed.
  */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 8, 0)
 #define THEAP_COMPAT_URING_WAIT		false
@@ -188,7 +188,7 @@ static inline void theap_compat_eventfd_signal(struct eventfd_ctx *ctx)
 
 /*
  * Without LSE, an atomic operation of arm64 is a loop of load-exclusive and store-exclusive.  A
- * store of another CPU near the word makes the store-exclusive fail, and the kernel's operations
+ * store of another CPU near the word can make the store-exclusive fail.  The kernel's operations
  * try again without limit.  So a program that shares the word could keep the kernel in the loop
  * (user_word.h).  THEAP_COMPAT_EXCLUSIVE() defines a function that makes one attempt.  It sets
  * *@old to the value of the word, which is "seen" in the assembly.  Its @instructions set "new" to

@@ -144,7 +144,10 @@ bool theap_clock_step_report(struct theap_clock_step *step)
 	return seen != offset && atomic64_try_cmpxchg(&step->seen, &seen, offset);
 }
 
-/* Wait for the work item of the last step.  All contexts were freed before.  Context: task. */
+/*
+ * Cancel the work item of the last step.  All contexts were freed before, so no code queues the
+ * work item again.  Context: task, may sleep.
+ */
 void theap_clock_step_exit(void)
 {
 	irq_work_sync(&theap_clock_step_irq_work);

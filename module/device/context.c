@@ -45,8 +45,8 @@ u32 theap_context_max_slots(void)
 }
 
 /*
- * Wake the tasks and requests that wait for events, and signal the eventfd.  Context: task or
- * softirq.
+ * Wake the tasks and the io_uring requests that wait for events, and signal the eventfd.  Context:
+ * task or softirq.
  */
 void theap_context_wake(struct theap_context *context)
 {
@@ -98,7 +98,7 @@ u32 theap_context_pages(u32 slots)
 /*
  * Return: the size of the table of pages for @slots slots, in bytes.  Like the ring, the table has
  * room for the next power of two of slots.  Former tables stay until the context is freed, and are
- * together about as large as the present table.
+ * together at most about as large as the present table.
  */
 static size_t theap_context_table_size(u32 slots)
 {
@@ -173,8 +173,8 @@ void theap_context_uncharge(struct theap_context *context, u64 bytes)
  * May a queue grow for a context?  It may if the user of the context then stays within the limit
  * of memory, or if the context may exceed that limit.  Tasks that call this function at the same
  * time may exceed the limit together.  The allocation of a page of slots does not call this
- * function: the timers of the page need reservations, so a queue without room grows in any case.
- * So each task that allocates such a page may exceed the limit by a segment, 16 KiB.
+ * function: the timers of the page need reservations, so a queue without room grows even beyond the
+ * limit.  So each task that allocates a page of slots may exceed the limit by a segment, 16 KiB.
  */
 bool theap_context_may_grow(const struct theap_context *context)
 {
@@ -184,7 +184,7 @@ bool theap_context_may_grow(const struct theap_context *context)
 
 /**
  * theap_context_free - free a context
- * @context: not open any more; its timers were stopped, and its pages of slots were freed
+ * @context: not open; its timers were stopped, and its pages of slots were freed
  *
  * Context: task, may sleep.
  */
@@ -392,7 +392,7 @@ int theap_context_grow(struct theap_context *context, u32 *slots)
 	return ret;
 }
 
-/* Return: the bytes of a context in kernel memory: its slots and timers count, queues do not. */
+/* Return: the bytes of kernel memory of a context and its slots, without the queues of timers. */
 u64 theap_context_bytes(struct theap_context *context)
 {
 	return READ_ONCE(context->charged) ?: sizeof(*context);
@@ -401,10 +401,10 @@ u64 theap_context_bytes(struct theap_context *context)
 /*
  * The table of all contexts, for debugfs only.
  *
- * A reader of debugfs holds theap_contexts_lock.  release() removes a context from the table,
- * under that lock, before it frees anything.  So every context that the reader finds exists.
- * A run does not use the table.  release() waits while a reader fills its buffer, which is
- * usually one page.
+ * A reader of debugfs holds theap_contexts_lock.  theap_release() removes a context from the table,
+ * under that lock, before it frees anything.  So every context that the reader finds exists.  No
+ * run uses the table, so the lock delays no timer.  theap_release() waits while a reader fills its
+ * buffer, which is usually one page.
  */
 static DEFINE_MUTEX(theap_contexts_lock);
 
@@ -434,7 +434,7 @@ int theap_contexts_add(struct theap_context *context)
 
 	ret = xa_alloc_cyclic(&theap_contexts, &context->id, context,
 			      XA_LIMIT(1, THEAP_CONTEXTS_MAX), &theap_contexts_next, GFP_KERNEL);
-	/* xa_alloc_cyclic() returns 1 if the IDs have wrapped around, which is no error. */
+	/* If the IDs have wrapped around, xa_alloc_cyclic() may return 1, which is no error. */
 	return min(ret, 0);
 }
 

@@ -42,8 +42,8 @@ struct theap_opener {
 /**
  * struct theap_settings - what SETUP asks for
  * @placement: the clock of the context, and the CPU of its timers or THEAP_ANY_CPU
- * @pinned:    the timers stay on the CPU of @placement, even if it becomes isolated, unless CPUs
- *             share queues (heaps=)
+ * @pinned:    the timers stay on the CPU of @placement while it is online, even if it becomes
+ *             isolated, unless CPUs share queues (heaps=)
  * @slots:     number of slots, 1 to @max_slots
  * @max_slots: the most slots to which theap_context_grow() may extend the context, at most
  *             theap_context_max_slots()
@@ -63,7 +63,7 @@ struct theap_settings {
 /**
  * struct theap_slot_table - the pages of slots of a context
  * @former: the table that this one has replaced; NULL: none.  A task may still read the former one
- * @pages:  each is set once; NULL: none of the slots of the page was ever used
+ * @pages:  each is set once; NULL: no slot of the page was used before this table was replaced
  */
 struct theap_slot_table {
 	struct theap_slot_table *former;
@@ -106,16 +106,17 @@ struct theap_context {
 					 * of @nr_slots slots or more */
 	struct theap_ring ring;		/* O: ring.h */
 
-	/* Held by readers of the ring, and by GROW while it copies the entries. */
+	/* Held by calls that remove entries of the ring, and by GROW while it copies entries. */
 	struct mutex reader_lock;	/* O; nests in @grow_lock */
 	wait_queue_head_t wait;		/* O: tasks that wait for events, or for a time on a
 					 * manual clock */
 	struct theap_eventfd eventfd;	/* O: eventfd.h */
 	struct theap_uring_waits waits;	/* O: uring_wait.c */
-	s64 span;			/* nanoseconds from the last start of a one-shot slot to its
-					 * deadline, about; written in any claim, read in runs.
-					 * A wrong value costs a KICK, which corrects it, or a
-					 * check */
+	s64 span;			/* about the nanoseconds from a recent start of a one-shot
+					 * slot to its deadline.  Written in a claim of any
+					 * slot, read in runs (theap_slot_linger()), without a
+					 * lock.  A wrong value costs a check, or a KICK that
+					 * corrects the value */
 	struct theap_waker waker;	/* O: a run calls it to wake @wait and @waits, and to
 					 * signal @eventfd */
 	struct theap_clock_step clock_step;	/* O: clock_step.h */
@@ -192,8 +193,9 @@ static inline s64 theap_context_now(const struct theap_context *context)
 }
 
 /*
- * If the clock is manual, expire the timers that a call has just queued and that are due, since
- * no hrtimer expires them.  Do nothing on another clock.  Context: task, may sleep.
+ * If the clock is manual, expire the timers of the context that are due.  The caller has just
+ * queued timers, whose deadlines an ADVANCE may have passed meanwhile, and no hrtimer expires them.
+ * Do nothing on another clock.  Context: task, may sleep.
  */
 static inline void theap_context_catch_up(struct theap_context *context)
 {
@@ -212,14 +214,16 @@ static inline void theap_context_note_queue(struct theap_context *context,
 }
 
 /*
- * The longest @span of a context: 64 s.  An expired slot stays queued for @span less 1/64, so for
- * at most 63 s, plus the slack of the slot: theap_slot_linger().
+ * The longest @span of a context: 64 s.  An expired one-shot slot may stay queued for 63/64 of
+ * @span, so that a restart needs no KICK (theap_slot_linger()).  That is at most 63 s, plus the
+ * slack of the slot.
  */
 #define THEAP_SPAN_MAX		(64LL * NSEC_PER_SEC)
 
 /*
- * Record the time from the start of a slot to its deadline, for theap_slot_linger().  Write only if
- * that time has changed by more than an eighth, since CPUs share the cache line.
+ * Record @span for theap_slot_linger(): the time to the deadline of a one-shot slot that a call has
+ * just started, or moved earlier.  Write only if @span differs from the recorded time by more than
+ * an eighth, since CPUs share the cache line.  Context: the slot's timer is claimed.
  */
 static inline void theap_context_note_span(struct theap_context *context, s64 span)
 {

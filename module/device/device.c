@@ -112,7 +112,7 @@ static long theap_ioctl(struct file *file, unsigned int command, unsigned long a
 		if (ret)
 			return ret;
 	}
-	/* If the file is open only for reading, refuse SETUP: then no call changes the context. */
+	/* Refuse SETUP if the file is open only for reading: without SETUP, all changes fail. */
 	if (known == TIMERHEAP_IOC_SETUP && !(file->f_mode & FMODE_WRITE))
 		return -EBADF;
 	output = theap_ioctls[nr].output;
@@ -127,8 +127,8 @@ static long theap_ioctl(struct file *file, unsigned int command, unsigned long a
 		return -EBADFD;
 	ret = theap_ioctls[nr].call(context, &karg);
 	/*
-	 * Copy the outputs of a WAIT back even if it fails: after a signal, @until is the time
-	 * until which the repeated call waits.
+	 * Copy the outputs of a WAIT back even if it fails: after a signal, @until has the end of a
+	 * relative timeout, for the repeated call.
 	 */
 	if (ret && known != TIMERHEAP_IOC_WAIT)
 		return ret;
@@ -244,11 +244,11 @@ static void theap_release_step(struct work_struct *work)
  * Free a context after its last close.
  *
  * Usually the task of the last close calls this function when the task returns to user space or
- * exits.  So the release uses the CPU time of that task.  But a kernel thread closes files that are
- * registered with io_uring, and descriptors in flight over a closed socket.  One worker
+ * exits.  So the release uses the CPU time of that task.  But a kernel thread may close files that
+ * are registered with io_uring, and descriptors in flight over a closed socket.  One worker
  * (delayed_fput() of the kernel) then releases such files of the whole machine, one after the
- * other.  A million timers must not occupy that worker for long.  So theap_release_step() frees the
- * context in steps.
+ * other.  A million timers must not occupy that worker for long.  So theap_release_step() frees
+ * such a context in steps.
  */
 static int theap_release(struct inode *inode, struct file *file)
 {
@@ -278,7 +278,7 @@ static const struct file_operations theap_file_operations = {
 	.show_fdinfo	= theap_show_fdinfo,
 };
 
-/* Only root can open the device, unless the udev rule of the package sets another mode. */
+/* Only root can open the device, unless a udev rule, such as the package's, sets another mode. */
 static struct miscdevice theap_device = {
 	.minor	= MISC_DYNAMIC_MINOR,
 	.name	= "timerheap",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The eventfd of a context.  A run signals the eventfd, in softirq, while a program may replace it.
+ * The eventfd of a context.  A run, usually in softirq, signals the eventfd, while a program may
+ * replace it.
  *
  *	run					EVENTFD, close
  *	  lock					  lock

@@ -272,7 +272,7 @@ static int theap_stop(struct theap_context *context, u32 slot, u32 flags,
 	return 0;
 }
 
-/* Set the outputs of START, STOP or MODIFY to what the call has ended. */
+/* Set *@was_pending and *@discarded, the outputs of START, STOP and MODIFY, from @ended. */
 static void theap_put_ended(const struct theap_ended *ended, u32 *was_pending, u32 *discarded)
 {
 	*was_pending = ended->deadline != 0;
@@ -403,12 +403,12 @@ static void theap_pending_read(struct theap_slot_page *page, u32 index, u64 dead
  * Stop the timer in a slot and, unless @to is NULL, report the timer to the program.
  *
  * Write the report before the stop, so that a timer that cannot be reported stays pending.
- * If the stop gets a deadline, but not the reported one, write the report again.  If the
+ * If the stop removes another deadline than the reported one, write the report again.  If the
  * second write fails, the first report remains.
  *
- * If the stop gets no deadline, the timer has expired or was stopped since the first report was
- * written.  Then *@stopped is false, and the caller does not count that report.  The stop discards
- * no expirations, so the program gets the event of a timer that has expired.
+ * If the stop finds no deadline, the timer has expired or was stopped since this function has read
+ * its deadline.  Then *@stopped is false, and the caller does not count the report.  The stop
+ * discards no expirations, so the program gets the event of a timer that has expired.
  *
  * Return: 0 or -EFAULT.
  */
@@ -521,8 +521,9 @@ int theap_kick(struct theap_context *context, const u32 __user *from, u32 nr, u3
 
 		copied = theap_copy_in(slots, from + count, batch, sizeof(*slots));
 		/*
-		 * Read the clock once for each batch.  A timer that becomes due during the
-		 * batch is queued, and an hrtimer or theap_context_catch_up() expires it.
+		 * Read the clock once for each batch.  A timer that becomes due during the batch
+		 * is queued.  An hrtimer expires it, or theap_context_catch_up() if the clock is
+		 * manual.
 		 */
 		now = theap_context_now(context);
 		for (i = 0; !ret && i < copied; i++) {
@@ -621,8 +622,8 @@ int theap_ioctl_batch(struct theap_context *context, void *arg)
 		s64 now;
 
 		/*
-		 * Write the old results back first.  An operation whose result cannot be
-		 * written must not be executed.
+		 * First write each @result back as it was read.  An operation whose @result
+		 * cannot be written must not be executed.
 		 */
 		copied = theap_put_results(user + count, ops, copied);
 		/* Read the clock once for each batch, as in theap_kick(). */

@@ -5,11 +5,11 @@
  *	offset 0		the slots: THEAP_PAGE_SLOTS slots in each page
  *	after the slots		the ring
  *
- * A page of 4 KiB has 64 slots, one of 64 KiB 1024.  When the program first touches a page,
- * the fault handler enters it into the page tables.  A page of slots is allocated by that
- * fault, unless a call has allocated it before.  So SETUP of a million slots allocates little
- * more than the 4 MiB of the ring.  If the user would exceed the limit of memory, the program gets
- * SIGBUS, as for a page of a file on a full file system.
+ * A page of 4 KiB has 64 slots, one of 64 KiB 1024.  When the program first touches a page, the
+ * fault handler finds the page, and the kernel enters the page into the page tables.  The fault
+ * handler allocates a page of slots, unless a call has allocated that page before.  So SETUP of a
+ * million slots allocates little more than the 4 MiB of the ring.  If the user would exceed the
+ * limit of memory, the program gets SIGBUS, as for a page of a file on a full file system.
  *
  * Both areas have the size for max_slots of SETUP.  If the program touches a page beyond those of
  * the present slots, or of the present entries of the ring, the program gets SIGBUS.  GROW moves

@@ -112,11 +112,11 @@ static unsigned int theap_read_copy(struct iov_iter *to, const struct timerheap_
 }
 
 /*
- * Copy events to @to until @to is full, or as many entries are removed as the ring had at the call.
- * A signal ends the copying when at least @min events are copied; a fatal signal ends it at once.
- * If a signal ended the copying earlier, the call would return fewer than @min events, since it
- * cannot restart after it has taken an event.  An event that cannot be copied whole goes back into
- * the ring.
+ * Copy events to @to until @to is full or the ring is empty.  Remove at most as many entries as the
+ * ring had at the call.  A signal ends the copying when at least @min events are copied, a fatal
+ * signal also earlier.  If any other signal ended the copying earlier, the call would return fewer
+ * than @min events: the call cannot restart after it has taken an event.  An event that cannot be
+ * copied whole goes back into the ring.
  * Return: the number of events copied; -EFAULT: the first one could not be copied.
  */
 static ssize_t theap_read_copy_out(struct theap_context *context, struct iov_iter *to, size_t min)

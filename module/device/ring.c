@@ -5,8 +5,9 @@
  *
  * The ring is an array of single pages, not one area of vmalloc().  After vfree() all CPUs must
  * flush the area from their TLBs.  The kernel collects such areas up to a limit: 32 MB, or more
- * with more CPUs.  Then it interrupts all CPUs, the isolated ones included.  So with vmalloc(),
- * programs that set up and close contexts would interrupt CPUs that they may not run on.
+ * with more CPUs.  Then, on most x86-64 machines, it interrupts all CPUs, the isolated ones
+ * included.  So with vmalloc(), programs that set up and close contexts would interrupt CPUs that
+ * they may not run on.
  */
 #include <linux/gfp.h>
 #include <linux/log2.h>
@@ -160,12 +161,13 @@ u32 **theap_ring_grow_alloc(const struct theap_ring *ring, u32 slots)
 
 /**
  * theap_ring_grow - let a ring have entries for more slots
- * @ring:  the ring; the caller excludes readers and other growths
+ * @ring:  the ring; the caller holds @reader_lock and @grow_lock of the context
  * @slots: number of slots, more than the ring has entries
  * @pages: from theap_ring_grow_alloc()
  *
- * Numbers may be added meanwhile.  ring.h explains how the entries are copied.  The program may
- * have written any number to an entry, which is copied as it is.
+ * Numbers may be added meanwhile, but the protocol forbids the program to remove any.  ring.h
+ * explains how the entries are copied.  The program may have written any number to an entry, which
+ * is copied as it is.
  *
  * The copy begins with the number before the head, which a reader has removed last.  If that reader
  * was killed before it took the event, the process that adopts the context needs the number
@@ -232,8 +234,9 @@ void theap_ring_put(struct theap_ring *ring, u32 slot)
 u32 theap_ring_count(struct theap_ring *ring)
 {
 	/*
-	 * Acquire: read the tail after the head.  The program stores a head only after it has read
-	 * the tail by (D), so the tail read below is not before that head.
+	 * Acquire: read the tail after the head.  A reader stores a head only after it has read the
+	 * tail: the program by (D), the kernel in theap_ring_get().  So the tail read below is not
+	 * before that head.
 	 */
 	u32 head = smp_load_acquire(&ring->shared->head);
 

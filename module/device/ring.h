@@ -13,14 +13,17 @@
  *	    slots[tail] <- n		  expirations of n <- 0	(E)
  *	    tail <- tail + 1
  *
- * An expiry adds a number only if it raises the count of the slot from 0.  A reader sets the
- * count to 0 only after it has removed the number.  So each number is in the ring at most
- * once, and an expiry need not read the head.
+ * An expiry adds a number only if it raises @expirations of the slot from 0.  A discard replaces
+ * @expirations by the flag TIMERHEAP_DISCARDED, not by 0.  A reader sets @expirations to 0 only
+ * after it has removed the number.  So each number is in the ring at most once, and an expiry need
+ * not read the head.
  *
- * GROW makes the ring larger while expiries add numbers, but while no reader removes any.  The
- * position of a number is how many numbers were added before it, as the head and the tail count
- * them.  The number at position p is in entry p modulo the number of entries.  With 2^k times as
- * many entries, p is either in the same entry, or in one that the smaller ring did not have:
+ * GROW makes the ring larger while expiries add numbers.  No reader removes numbers meanwhile:
+ * GROW holds reader_lock, and the protocol forbids the program to take events.  The position of a
+ * number is how many numbers were added before it, modulo 2^32.  The head and the tail are
+ * positions, too.  The number at position p is in entry p modulo the number of entries.  With 2^k
+ * times as many entries, that number is either in the same entry, or in one that the smaller ring
+ * did not have:
  *
  *	GROW, for each 256 positions		an expiry
  *	  lock					  lock

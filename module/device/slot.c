@@ -3,11 +3,12 @@
  * The protocol of a slot, the kernel's side.
  *
  * A slot's @deadline is the time that the program wants.  Its @queued is the latest time of the
- * next check; 0: no check is queued; TIMERHEAP_CHECKING: the kernel is checking the slot.  If
- * @queued is not 0 and not after the deadline that a program stores, the program has nothing more
- * to do.  The kernel checks the slot in time, and reads the new deadline.  If the new deadline is
- * later than now, the kernel queues the slot's timer again, at that deadline.  The core does the
- * same for a timer that a call has postponed.
+ * next check, without slack; 0: no check is queued; TIMERHEAP_CHECKING: the kernel is checking the
+ * slot.  If @queued is not 0 and not after the deadline that a program stores, the program has
+ * nothing more to do.  Exception: a program that has made the slack smaller kicks the slot.  The
+ * kernel checks the slot in time, and reads the new deadline.  If the new deadline is later than
+ * now, the kernel queues the slot's timer again, at that deadline.  The core does the same for a
+ * timer that a call has postponed.
  *
  * The protocol works only if each side reads the other's field after it has written its own:
  *
@@ -17,8 +18,8 @@
  *	  read queued				  read deadline
  *	  0, or after deadline: KICK		  later: queue the timer there
  *
- * Either the kernel reads the new deadline, or the program reads CHECKING, which is after each
- * deadline, and kicks the slot.
+ * Either the kernel reads the new deadline, or the program reads CHECKING or what the kernel stores
+ * after it.  The program kicks the slot if that value is 0 or after the deadline, as CHECKING is.
  *
  * The kernel sets @queued to a time only if the timer is certain to be queued no later than that
  * time plus its slack.  A call that changes the deadline itself writes in this order:
@@ -40,18 +41,19 @@
  *
  * An atomic operation of the kernel may fail if a thread of the program keeps storing to the
  * slot (user_word.h).  A call then ends its claim and tries again.  A run tries again at the next
- * check, a minimum period later.  If an expiry has removed a deadline, but could not add to
- * @expirations, the kernel keeps the number of expirations in its own memory.  @queued stays
- * CHECKING until a check, or a call that arms or stops the slot, adds or discards that number.
+ * check, a minimum period later, and so does a KICK that could not exchange the deadline.  If an
+ * expiry has removed a deadline, but could not add to @expirations, the kernel keeps the number of
+ * expirations in its own memory.  @queued stays CHECKING until a check, START, MODIFY or DRAIN has
+ * added or discarded that number.  STOP stores 0 to @queued before it discards the number.
  *
  * An event belongs to an arming
  * -----------------------------
  *
  * A stop, and a start of an idle slot, discard the expirations that no reader has taken.  So after
- * them no reader gets an event of the former arming.  The number of the slot may be in the ring,
- * and must not be added a second time.  So @expirations does not become 0, but TIMERHEAP_DISCARDED.
- * The reader that removes the number replaces TIMERHEAP_DISCARDED by 0.  DRAIN discards no
- * expirations, since it could not report how many.
+ * them no reader gets an event of the former arming, except by theap_slot_put_back_event().  The
+ * number of the slot may be in the ring, and must not be added a second time.  So @expirations does
+ * not become 0, but TIMERHEAP_DISCARDED.  The reader that removes the number replaces
+ * TIMERHEAP_DISCARDED by 0.  DRAIN discards no expirations, since it could not report how many.
  *
  * First the stop, or the start, must know that no check is about to add an expiration.  In the
  * kernel the claim excludes checks.  The program reads @queued after it has stored the deadline:
@@ -70,17 +72,19 @@
  * A reader must not mix two armings: the fields of the former and the count of the next one.  It
  * reads the fields, and then replaces @expirations by 0 with a compare-and-exchange.  If the slot
  * was stopped in between, @expirations has the flag TIMERHEAP_DISCARDED now, and the exchange
- * fails.  If @expirations has that flag already when the reader begins, the reader first adds the
- * flag TIMERHEAP_READING.  A stop removes TIMERHEAP_READING, so the exchange fails then, too.
+ * fails.  If @expirations has that flag and a count already when the reader begins, the reader
+ * first adds the flag TIMERHEAP_READING.  A stop removes TIMERHEAP_READING, so the exchange fails
+ * then, too.
  *
  * An unread ticker backs off
  * --------------------------
  *
  * If a run expires a periodic slot, and no reader has taken the previous event, the next check is
  * later than the next deadline (theap_slot_back_off()).  @deadline is still the next deadline.  So
- * the check counts each period, and the back-off changes neither a start, a stop nor a KICK.  A
- * slot with a period of more than half a second does not back off, and neither does one with a
- * manual clock.  The reader that takes the event ends the back-off by a KICK:
+ * the check counts each period, and the protocol of a start, a stop and a KICK is the same.  But a
+ * stop does not count the periods since the last check.  A slot with a period of more than half a
+ * second does not back off, and neither does one with a manual clock.  The reader that takes the
+ * event ends the back-off by a KICK:
  *
  *	the reader				the kernel, checking
  *	  expirations <- 0	(E)		  queued <- CHECKING
@@ -110,8 +114,8 @@
 #include "user_word.h"
 
 /*
- * The longest time between two checks of a slot that backs off.  So a program that takes an event
- * in shared memory, and does not kick the slot, gets the next event at most this late.
+ * The longest time between two checks of a slot that backs off.  So if a program takes an event in
+ * shared memory without a KICK, the next event is at most this late, plus the slack.
  */
 #define THEAP_SLOT_BACK_OFF	NSEC_PER_SEC
 
@@ -156,8 +160,8 @@ static u64 theap_slot_unrecorded(const struct theap_slot_timer *st)
  * Add @count expirations to the slot, and those that could not be added before.  Set *@ring to
  * true if the caller must add the slot's number to the ring.
  *
- * Return: true; false: contention.  After a failure a later check must try again.  Until then the
- * kernel keeps the number of expirations, at most U32_MAX.
+ * Return: true; false: contention.  Then the kernel keeps the number of expirations, at most
+ * U32_MAX, until a later check or call adds or discards it.
  */
 static bool theap_slot_add_expirations(struct theap_slot_timer *st, u64 count, bool *ring)
 {
@@ -193,8 +197,9 @@ static bool theap_slot_discard(struct theap_slot_timer *st, u64 *discarded)
 	int tries = 0;
 
 	/*
-	 * Acquire, pairs with (E): a reader reads the fields, and then makes the word 0.  The
-	 * caller or the program stores the fields of the next arming only after this load.
+	 * Acquire, pairs with (E): a reader makes the word 0 only after it has read the fields of
+	 * its event.  If the load reads that 0, this call and the program store the fields of the
+	 * next arming after the reader's loads.
 	 */
 	while ((old = smp_load_acquire(word)) & TIMERHEAP_EXPIRATIONS) {
 		/* The word gets DISCARDED and loses READING, so the exchange of a reader fails. */
@@ -234,9 +239,9 @@ static bool theap_slot_record_expiry(struct theap_slot_timer *st, u64 count, s64
  * Set *@ring to true if the caller must add the slot's number to the ring.  Set *@count to
  * the number of deadlines that have expired.
  *
- * Return: the time of the next check; 0: none.  The caller stores it in @queued, which ends the
- * check for the program.  But if theap_slot_unrecorded() is not 0 after this function, @queued must
- * stay CHECKING.
+ * Return: the time of the next check; 0: none.  The caller stores that time, or a later one that it
+ * chooses, in @queued.  That store ends the check for the program.  But if theap_slot_unrecorded()
+ * is not 0 after this function, @queued must stay CHECKING.
  */
 static s64 theap_slot_check(struct theap_slot_timer *st, s64 now, bool *ring, u64 *count)
 {
@@ -347,9 +352,9 @@ static s64 theap_slot_check_undue(struct theap_timer *timer, s64 now)
  * Choose the next check of a one-shot slot that has just expired at @now.
  *
  * Programs restart most of their timers, and often with one timeout.  So the slot stays queued for
- * 63/64 of @span of the context, a recent timeout that theap_slot_schedule() has recorded.  A restart
- * with that timeout finds @queued before its deadline, and needs no KICK.  If there is no restart,
- * the check dequeues the slot.
+ * 63/64 of @span of the context, a recent timeout that theap_slot_schedule() has recorded.  A
+ * restart with that timeout finds @queued before its deadline, and needs no KICK.  If there is no
+ * restart, the check dequeues the slot.
  *
  * The check would often cost an interrupt if it were soon, or if the queue had no early buckets.
  * Then return 0, and the core dequeues the slot at once.
@@ -360,7 +365,7 @@ static s64 theap_slot_linger(const struct theap_slot_timer *st, s64 now)
 {
 	s64 span = READ_ONCE(st->page->context->span);
 
-	/* A program may compute the deadline of the restart from an older reading of the clock. */
+	/* A margin: the program may add its timeout to an older reading of the clock. */
 	span -= span / 64;
 	if (span < THEAP_EARLY_SPAN || !theap_queue_has_early_buckets(st->timer.queue))
 		return 0;
@@ -400,8 +405,8 @@ static s64 theap_slot_expire(struct theap_timer *timer, s64 now, struct theap_ex
 }
 
 /*
- * Schedule the timer of a slot at @when; @now and @when are times of the context.  If the call
- * starts a one-shot slot, or moves one earlier, record the time from @now to @when.
+ * Schedule the timer of a slot at @when; @now and @when are times of the context.  If the timer of
+ * a one-shot slot is not pending in the core, or moves earlier, record the time from @now to @when.
  */
 static int theap_slot_schedule(struct theap_slot_timer *st, struct theap_claim *claim, s64 now,
 			       s64 when, u64 period)
@@ -456,8 +461,9 @@ static int theap_slot_set_deadline(struct timerheap_slot *slot,
 		return theap_user_xchg(&slot->deadline, arming->deadline, old) ? 0 : -EBUSY;
 	/*
 	 * (B) pairs with (A), for a slot that is idle and stays idle.  The program may be
-	 * storing a deadline.  If the read below misses it, the program reads the @queued
-	 * that the caller of this function has written.
+	 * storing a deadline.  If the read below misses that deadline, the program reads the
+	 * @queued that the caller of this function has written.  The program kicks the slot if
+	 * that @queued is 0 or after its deadline.
 	 */
 	smp_mb();
 	*old = READ_ONCE(slot->deadline);
@@ -554,7 +560,7 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 	}
 	ret = theap_slot_set_deadline(slot, arming, &ended->deadline);
 	if (ret) {
-		/* Queue the timer at the program's deadline, which may be earlier than @when. */
+		/* Queue the timer at the program's deadline: it stays, and may be before @when. */
 		theap_slot_kick_claimed(st, claim, arming->now, ring);
 		return ret;
 	}
@@ -570,8 +576,9 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 }
 
 /*
- * After a claim: let the queue @claim->grow grow, which lacked room or a bucket for the timer.  If
- * there is no memory for the growth, the next try queues the timer where its reservation is.
+ * After a claim, allocate what the queue @claim->grow lacked for the timer: room or a bucket.  If
+ * the timer is not queued yet, the caller tries again.  If this function could allocate no room,
+ * that try queues the timer where its reservation is.
  */
 static noinline void theap_slot_grow(const struct theap_context *context,
 				     const struct theap_claim *claim)
@@ -696,7 +703,8 @@ void theap_slot_try_kick(struct theap_slot_page *page, u32 index, bool *wake)
  * @discard: STOP: discard the expirations that no reader has taken; DRAIN: they stay events
  * @ended:   out: what the call has ended
  *
- * Context: task, may sleep.  If the task is killed during contention, the slot may stay armed.
+ * Context: task, may sleep.  If the task is killed during contention, the slot may stay armed, or
+ * keep expirations that STOP should discard.
  */
 void theap_slot_disarm(struct theap_slot_page *page, u32 index, bool discard,
 		       struct theap_ended *ended)

@@ -6,12 +6,13 @@
  * slot, which the program does not see.  The slot holds the deadline that the program
  * wants.  The timer is queued at the time of the kernel's next check of the slot.  That time
  * is before the deadline if the timer is in an early bucket (core/bucket.c), or if the program has
- * postponed the deadline.  The check is later than the deadline only in five cases:
+ * postponed the deadline.  The timer is queued later than the deadline only in five cases:
  *
  *  - The timer has slack.
  *  - The program keeps storing to the slot, and the check follows a minimum period later.
  *  - The slot is an unread ticker, and backs off.
- *  - The program has stored a deadline before the check, and has not kicked the slot yet.
+ *  - The program has stored a deadline before the time of the check, and has not kicked the
+ *    slot yet.
  *  - A run on another CPU has yet to publish an earlier expiry of the slot.  A second run, which
  *    finds the slot due again, defers the check by 50 us (core/run.c).
  */

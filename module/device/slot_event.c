@@ -123,7 +123,8 @@ bool theap_slot_get_event(struct theap_slot_page *page, u32 index,
  * @index: index of the slot in @page
  * @event: as theap_slot_get_event() has made it
  *
- * A stop or start between the two calls has found no expirations, and has not discarded these.
+ * If the slot was stopped or started between the two calls, the stop or start has found no
+ * expirations to discard.  So the event becomes available again, as one of a former arming.
  * The event is lost if the task is killed while a thread of the program keeps storing to the slot.
  *
  * Context: task, may sleep.

@@ -11,7 +11,7 @@ struct io_uring_cmd;
 struct theap_context;
 
 /**
- * struct theap_uring_waits - the pending WAIT requests of a context
+ * struct theap_uring_waits - the pending and completing WAIT requests of a context (uring_wait.c)
  * @lock: protects the list, its length, and the state of each request in it
  * @list: of struct theap_uring_wait, the oldest first
  * @nr:   length of the list, at most THEAP_URING_WAITS

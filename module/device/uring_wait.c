@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * WAIT as a request of io_uring: it completes when the event ring has events.  A one-shot request
- * completes once.  A multishot request also posts a completion each time that entries were added.
+ * completes once.  A multishot request also posts a completion each time that entries were added,
+ * if the ring has enough events.
  *
  * A pending request is a member of a list of its context.  It occupies no worker and no task.  A
  * waker of the context, in a softirq or a task, passes the request to the submitting task.  That
@@ -72,8 +73,8 @@
 #include "uring.h"
 
 /*
- * The most WAIT requests of a context.  A waker checks each of them in a softirq, and may pass each
- * to another task.  So the limit bounds the time of a waker.
+ * The most WAIT requests of a context.  A waker, often in a softirq, checks each of them, and may
+ * pass each to another task.  So the limit bounds the time of a waker.
  */
 #define THEAP_URING_WAITS	64U
 
@@ -85,10 +86,11 @@
  */
 struct theap_uring_wait {
 	struct list_head node;
-	u64 key;		/* a number of the program; CANCEL ends the requests with its key */
+	u64 key;		/* a number of the program; CANCEL ends all requests with it */
 	/*
-	 * The total of the ring at the last task work.  Before the first task work, the total at
-	 * the issue minus 1: a multishot request also completes for entries older than the request.
+	 * The total of the ring that the last task work has read.  Before the first task work: the
+	 * total at the issue minus 1.  So the total differs from @seen at first, and a multishot
+	 * request also completes for entries older than the request.
 	 */
 	u32 seen;
 	u32 min : 30;		/* the number of events to wait for; there are 2^24 slots at most */

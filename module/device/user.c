@@ -5,10 +5,10 @@
  * Memory.  The memory of a context is charged to a memory cgroup, but not every system
  * limits cgroups.  And the OOM killer does not see which process holds kernel memory.  A user
  * that opens the device again and again must not get all memory.  So the bytes are also charged
- * to the user when they are allocated.  SETUP charges the ring and the table of pages.  A page of
- * slots is charged when one of its slots is first used.  The limit is a percentage of the machine's
- * memory.  The kernel counts some resources of each user itself (ucounts), but a module cannot add
- * a resource to them.
+ * to the user when they are allocated.  SETUP and GROW charge the ring and the table of pages.  A
+ * page of slots is charged when one of its slots is first used.  The limit is a percentage of the
+ * machine's memory.  The kernel counts some resources of each user itself (ucounts), but a module
+ * cannot add a resource to the ucounts.
  *
  * CPU time.  Each user has an account of the core, with queues of its own and a limit of CPU time
  * on each CPU (core/account.h).  The account stays for ten seconds after the user's last close.  So
@@ -63,14 +63,14 @@ u64 theap_user_max_memory(void)
  *
  * In the initial user namespace, that is the real user ID, as for RLIMIT_NPROC.
  *
- * In another namespace, that is the owner of the topmost namespace below the initial one.  Every
- * user may create namespaces, and use many subordinate user IDs in them.  All of them are the
- * owner's, so they have the owner's limits together.
+ * In another namespace, that is the owner of the topmost namespace below the initial one, if the
+ * owner is not root.  A user may create namespaces, and use many subordinate user IDs in them.  All
+ * these user IDs belong to the owner of the namespaces, so they share the owner's limits.
  *
- * A namespace that root owns is that of a container.  Different containers may have the same user
- * IDs.  So the namespace itself has limits, and one container cannot use up those of another.  A
- * user gets no second limit in this way: only root can create such a namespace, and a namespace
- * within a container has the limits of the topmost one.
+ * If root owns the topmost namespace, it is presumably that of a container.  Different containers
+ * may have the same user IDs.  So the namespace itself has limits, and one container cannot use up
+ * those of another.  A user gets no second limit in this way: only root can create such a
+ * namespace, and a namespace within a container has the limits of the topmost one.
  *
  * Containers without a user namespace share the limits of a user ID if several of them use that ID.
  * The kernel's own limits of a user ID are shared in the same way.
@@ -115,7 +115,7 @@ static void theap_user_idle(struct work_struct *work)
 	bool idle;
 
 	spin_lock(&theap_users_lock);
-	/* If theap_user_put() has queued this item again, the next execution frees the user. */
+	/* If theap_user_put() has queued this item again, leave the user to the next execution. */
 	idle = !user->references && !delayed_work_pending(&user->idle_work);
 	if (idle)
 		hash_del(&user->node);
@@ -142,8 +142,10 @@ static struct theap_user *theap_user_alloc(struct theap_identity identity)
 }
 
 /*
- * Find a user in the table, and add a reference.  If the user is not in the table, add @new, which
- * may be NULL.  Return: the user; or NULL if @new is NULL and the user is not in the table.
+ * Find a user in the table.  If the table lacks the user, insert @new, which may be NULL.  Add a
+ * reference to the user that was found or inserted.
+ *
+ * Return: that user; NULL: no user was found, and @new is NULL.
  */
 static struct theap_user *theap_user_find(struct theap_identity identity, struct theap_user *new)
 {
@@ -189,7 +191,7 @@ struct theap_user *theap_user_get(struct theap_identity identity)
 	return user;
 }
 
-/* Undo theap_user_get().  A user without references is freed in ten seconds.  Context: task. */
+/* Undo theap_user_get().  A user without references for ten seconds is freed.  Context: task. */
 void theap_user_put(struct theap_user *user)
 {
 	spin_lock(&theap_users_lock);

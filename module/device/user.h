@@ -19,7 +19,7 @@ struct theap_identity {
 	struct user_namespace *ns;
 };
 
-/* A module parameter, which root may change at any time. */
+/* The module parameter user_memory_percent, which root may change at any time. */
 extern unsigned int theap_user_memory_percent;
 
 u64 theap_user_max_memory(void);

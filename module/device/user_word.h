@@ -17,9 +17,9 @@
  *    guarantees the progress of such a loop only if no other CPU keeps storing to the
  *    reservation set.
  *
- * An operation that succeeds is a full barrier.  One that fails stores and orders nothing.  After
- * contention, slot.c repeats an operation at most three times with interrupts off.  Further
- * attempts follow after interrupts were on, or in a later check.
+ * An operation that succeeds is a full barrier.  An operation that fails stores nothing and orders
+ * nothing.  After contention, slot.c repeats an operation at most three times with interrupts off.
+ * Further attempts follow after interrupts were on, or in a later check.
  */
 #ifndef THEAP_USER_WORD_H
 #define THEAP_USER_WORD_H

@@ -15,9 +15,9 @@
  *    the next deadline.  So an entry that is got a million times within its time to live
  *    costs one expiry.
  *
- * 3. The timer is never due after @expires, except while a call makes @expires earlier.
- *    The timer is started before its entry can be found.  A call that makes @expires
- *    earlier starts the timer at the new time.  The call repeats the start if @expires has
+ * 3. The timer is never due after @expires, except while a move makes @expires earlier.
+ *    The timer is started before its entry can be found.  A move that makes @expires
+ *    earlier starts the timer at the new time.  The move repeats the start if @expires has
  *    become still earlier meanwhile.  A timer's function that is running may return the old,
  *    later time.  timerheap.ko ignores this result, since the timer was started while the
  *    function ran.
@@ -152,7 +152,7 @@ static void free_retired(struct work_struct *work)
 
 /*
  * The function of an entry's timer: remove the entry if its time of expiry has passed.  If a get
- * or a move has made that time later, return it, so that the timer expires again then.
+ * or a move has made that time later, return the later time as the timer's next deadline.
  */
 static ktime_t entry_function(struct timerheap_timer *timer, ktime_t when, ktime_t now)
 {
@@ -420,7 +420,7 @@ static unsigned int drain_once(struct timerheap_cache *cache,
  *
  * Each value that was stored before the call is passed to @each once, in any order, if it
  * is not removed, replaced or expired meanwhile.  A value that is stored meanwhile may be
- * passed, too.  The call may not return as long as other callers keep storing values.
+ * passed, too.  If other callers keep storing values, the call may continue without end.
  *
  * Context: task, may sleep.
  * Return: the number of removed values.

@@ -3,8 +3,9 @@
  * Unit tests of the cache.  The tests are a module of their own, which uses the functions that
  * the cache exports, with timers of timerheap.ko.
  *
- * The tests cover what the Go library go-zero tests.  Of go-zero's cache: set, get, another time
- * to live, delete, a limit, expiry.  Of go-zero's timing wheel: set, move, remove, drain.
+ * The tests cover what the Go library go-zero tests.  Of go-zero's cache: set, get, a time to live
+ * for one value, delete, a limit, expiry.  Of go-zero's timing wheel: set, move, remove, drain.
+ * The tests omit two features that this cache lacks: eviction, and a get that loads the value.
  */
 #include <kunit/test.h>
 
@@ -109,7 +110,7 @@ static void cache_get_returns_last_value(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, get(3), 300);
 }
 
-/* Keys and values may be empty, a key may have the maximum length; longer ones are rejected. */
+/* Keys and values may be empty.  A key or a value above its maximum length is rejected. */
 static void cache_enforces_length_limits(struct kunit *test)
 {
 	char *long_key = kunit_kmalloc(test, U16_MAX + 1, GFP_KERNEL);
@@ -190,7 +191,7 @@ static void cache_move_changes_ttl(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, move(1, HOUR), -ENOENT);
 	KUNIT_ASSERT_EQ(test, set(1, 100, HOUR), 0);
 	KUNIT_ASSERT_EQ(test, set(2, 200, ttl), 0);
-	/* Only on a busy machine the value may expire before the move: try with a longer time. */
+	/* On a busy machine the value may expire before the move: retry with a longer @ttl. */
 	while (move(2, HOUR)) {
 		KUNIT_ASSERT_GE(test, ktime_get() - before, ttl);
 		before = ktime_get();
@@ -352,8 +353,8 @@ static void cache_is_empty_after_concurrent_calls_and_expiries(struct kunit *tes
 }
 
 /*
- * One of two threads that move all keys to their own time to live, @ttl.  A thread moves key @at
- * only when its peer has got to that key, too.
+ * One of two threads.  Each thread moves all keys to its own time to live, @ttl.  A thread moves
+ * key @at only when its peer has reached the same key.
  */
 struct mover {
 	struct mover *peer;
