@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The interface for other kernel modules, include/linux/timerheap.h.
+ * Test the interface for other kernel modules, include/linux/timerheap.h.
  *
  * The suite has one queue per CPU and clock, as timerheap.ko has.  The tests use timers through
  * functions of the interface.  A few tests also read fields of the queue, and one test writes @held
@@ -365,8 +365,8 @@ static void api_destroyed_timer_can_be_freed(struct kunit *test)
 #define NR_TIMERS	(8 * THEAP_SEGMENT_ENTRIES)
 
 /*
- * After all timers are destroyed, all but two segments of each heap are soon freed.
- * Initialization reserves room in the heap of one CPU.  The timers are started on another CPU, if
+ * Soon after all timers are destroyed, each heap has at most two segments.  timerheap_init()
+ * reserves room in the heap of this CPU.  The test then starts the timers on another CPU, if
  * there is one.  So the test checks the heaps of all CPUs.
  */
 static void api_destroyed_timers_free_heap_memory(struct kunit *test)
@@ -414,8 +414,8 @@ static ktime_t return_soon(struct probe *probe, ktime_t when, ktime_t now)
 
 /*
  * A timer whose function restarts it with a delay of 0 to 30 us leaves CPU time to tasks:
- * a fifth by design.  A busy host may take a part of that fifth, so the test requires only
- * 1 %.
+ * at least a fifth by design.  A busy host may take a part of that time, so the test requires
+ * only 1 %.
  */
 static void api_self_starting_timer_leaves_cpu_to_tasks(struct kunit *test)
 {
@@ -448,7 +448,7 @@ static void api_self_starting_timer_leaves_cpu_to_tasks(struct kunit *test)
 		KUNIT_EXPECT_GT(test, p->called, called);
 		/*
 		 * With a delay of 0 the timer is always due, so a run continues until it is
-		 * throttled.  One run is an exception: it ends because the timer was stopped.
+		 * throttled.  At most one run ends earlier, because the test stops the timer.
 		 */
 		if (!delays[i])
 			KUNIT_EXPECT_LE(test, runs, throttled + 1);
@@ -506,7 +506,7 @@ static void api_timer_function_releases_its_timer(struct kunit *test)
 	synchronize_rcu();
 }
 
-/* What timerheap_release() returned in hold_and_release(). */
+/* The result of timerheap_release() in hold_and_release(). */
 static bool released;
 
 /* Raise @held by 1, as timerheap_stop_sync() of another caller does, and try a release. */

@@ -6,7 +6,7 @@
  * stop, postpone and move timers in buckets.  One test exceeds the CPU budget, and one uses
  * more timers than a queue can have buckets.
  *
- * Some tests check the same behavior as tests of the timing wheels of go-zero and Kafka.
+ * Some tests do the same with timers as tests of the timing wheels of go-zero or Kafka.
  * The comments of these tests name go-zero or Kafka.
  */
 #include <linux/delay.h>
@@ -21,7 +21,7 @@
 #define UNIT		((s64)THEAP_SLACK_UNIT)
 #define LAST		(THEAP_NEVER / UNIT)	/* the last whole unit before THEAP_NEVER */
 
-/* Round a deadline as for a timer with @slack, in ns. */
+/* Round a deadline as the core does for a timer with @slack.  All times are in ns. */
 static s64 round_up_by(s64 when, u64 slack)
 {
 	struct theap_timer timer;
@@ -79,7 +79,7 @@ static void bucket_timers_with_equal_rounded_deadlines_share_heap_entry(struct k
 	KUNIT_EXPECT_EQ(test, queue->buckets.timers, nr);
 	KUNIT_EXPECT_EQ(test, queue->first, bucket);
 	KUNIT_EXPECT_EQ(test, queue->armed, bucket);
-	/* With twice the slack, this deadline rounds to the same time. */
+	/* With 2 * SLACK, a deadline 1 ns before @bucket rounds to @bucket, too. */
 	test_start_slack(&t[nr], bucket - 1, 2 * SLACK);
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, 1);
 	KUNIT_EXPECT_EQ(test, queue->first, bucket);
@@ -118,7 +118,7 @@ static void bucket_timers_expire_once(struct kunit *test)
 
 /*
  * A stop changes only the state, and the timer stays in its bucket.  The timer is removed
- * when the bucket is due.  go-zero's test RemoveTimer checks the same.
+ * when the bucket is due.  go-zero's test RemoveTimer also stops a timer before it is due.
  */
 static void bucket_keeps_stopped_timer_until_due(struct kunit *test)
 {
@@ -133,7 +133,10 @@ static void bucket_keeps_stopped_timer_until_due(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, theap_timer_stop(&t[1].timer));
 	KUNIT_EXPECT_FALSE(test, theap_timer_stop(&t[1].timer));
 	KUNIT_EXPECT_EQ(test, queue->buckets.timers, 3);
-	/* A restarted timer is still in its bucket, as in go-zero's test SetTimerTwice. */
+	/*
+	 * A timer that is started again is still in its bucket, and expires once.  go-zero's test
+	 * SetTimerTwice also starts a timer twice.
+	 */
 	test_start_slack(&t[1], bucket, SLACK);
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&t[2].called, 1));
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&t[1].called, 1));
@@ -144,7 +147,7 @@ static void bucket_keeps_stopped_timer_until_due(struct kunit *test)
 
 /*
  * A postponed timer stays in its bucket, and is requeued once, when that bucket is due.
- * go-zero's tests MoveTimer and SetAndMoveTwice check the same.
+ * go-zero's tests MoveTimer and SetAndMoveTwice also postpone a timer.
  */
 static void bucket_keeps_postponed_timer_until_due(struct kunit *test)
 {
@@ -293,10 +296,12 @@ static void run_batches(struct kunit *test, unsigned int nr)
 }
 
 /*
- * While many timers of a due bucket wait, the next batch expires all timers that are due before
- * the bucket.  In the heap, the bucket is the first child of the root.  Below the bucket are four
- * buckets that are not due.  The timers that are due before the bucket are the other children of
- * the root, and below these children.
+ * If a due bucket has more timers than a batch expires, the next batches first expire the timers
+ * that are due before the bucket.
+ *
+ * In the test, the first child of the heap's root is such a bucket, with ten batches of timers.
+ * The children of that bucket are four buckets that are not due.  The root, its other children, and
+ * the entries below these are timers that are due before the bucket.
  */
 static void bucket_delays_no_timers_that_are_due_before_it(struct kunit *test)
 {
@@ -444,8 +449,9 @@ static void manual_start(struct kunit *test, struct theap_queue *queue, struct t
 
 /*
  * If no bucket is free, a timer with slack gets a heap entry of its own, with the rounded
- * deadline.  As in Kafka's tests, the deadlines span a long time: 21 h.  The deadlines are 4.1 s
- * apart, so each timer needs its own bucket, and there are more timers than buckets.
+ * deadline.  As in Kafka's tests of overflow wheels, some deadlines are far ahead: they span 21 h.
+ * The deadlines are 4.1 s apart, so each timer needs its own bucket.  There are more timers than a
+ * queue can have buckets.
  */
 static void bucket_limit_gives_further_timers_their_own_heap_entries(struct kunit *test)
 {
@@ -473,8 +479,8 @@ static void bucket_limit_gives_further_timers_their_own_heap_entries(struct kuni
 }
 
 /*
- * The queue of a manual clock gets no early buckets, even if it is crowded: an early bucket would
- * stop the clock before the deadline.
+ * The queue of a manual clock gets no early buckets, even if the queue is crowded.  With an early
+ * bucket, an advance could set the clock to the time of that bucket, at which no timer is due.
  */
 static void bucket_manual_clock_has_no_early_bucket(struct kunit *test)
 {
@@ -491,8 +497,8 @@ static void bucket_manual_clock_has_no_early_bucket(struct kunit *test)
 
 /*
  * If a program is killed during an advance of its manual clock, the advance may end in the middle
- * of a bulk extraction.  A bucket that loses its last timer during an extraction stays in the heap.
- * Each call of theap_buckets_clear() frees one batch of these empty buckets.
+ * of a bulk extraction.  A bucket that loses its last timer during an extraction may stay in the
+ * heap.  Each call of theap_buckets_clear() frees one batch of these empty buckets.
  */
 static void bucket_clear_frees_one_batch_of_empty_buckets_per_call(struct kunit *test)
 {
@@ -525,8 +531,8 @@ static void bucket_clear_frees_one_batch_of_empty_buckets_per_call(struct kunit 
 }
 
 /*
- * Rounding makes no random deadline earlier, and none later by more than its slack.  Of two
- * deadlines with the same slack, the later one is not rounded to an earlier time than the other.
+ * Rounding makes no deadline earlier, and none later by more than its slack.  If two deadlines have
+ * the same slack, rounding keeps their order, or makes them equal.  The deadlines are random.
  */
 static void bucket_rounding_of_random_deadlines_stays_within_slack(struct kunit *test)
 {
@@ -546,8 +552,8 @@ static void bucket_rounding_of_random_deadlines_stays_within_slack(struct kunit 
 }
 
 /*
- * Start 10 000 timers with random deadlines in one second.  Each slack is @slack plus a random time
- * below @random.  Return: the number of their buckets.
+ * Start 10 000 timers with random deadlines within one second.  Each slack is @slack plus a random
+ * time below @random.  Return: the number of their buckets.
  */
 static u32 count_buckets(struct kunit *test, struct theap_queue *queue, u64 slack, u64 random)
 {

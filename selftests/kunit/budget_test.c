@@ -13,7 +13,10 @@
 
 #define SAVED	(400 * NSEC_PER_MSEC)	/* the most time that an account saves */
 
-/* Charge @used ns of CPU time to a limit of 5 %.  Return: how many ns *@until is ahead of @now. */
+/*
+ * Charge CPU time to a limit of 5 %.  The parameters are those of theap_limit_charge().
+ * Return: how many ns *@until is ahead of @now; 0: it is not ahead.
+ */
 static u64 charge(u64 *until, u64 now, u64 used, u64 saved)
 {
 	return theap_limit_charge(until, now, used, 5, saved, THEAP_REST_MAX);
@@ -33,7 +36,10 @@ static void budget_use_at_5_percent_throttles_for_20_times_its_duration(struct k
 	KUNIT_EXPECT_EQ(test, charge(&until, T0 + 39000, 50, 0), 1000);
 }
 
-/* Time without use is saved, at most SAVED.  Use that the saved time repays requires no rest. */
+/*
+ * A limit saves unused time, at most SAVED.  While the saved time repays the CPU time that is used,
+ * @until is not ahead of the current time.
+ */
 static void budget_saves_at_most_400_ms_of_unused_time(struct kunit *test)
 {
 	u64 until = 0;
@@ -92,8 +98,8 @@ static void budget_deficit_grows_only_if_use_exceeds_limit(struct kunit *test)
 }
 
 /*
- * Charge an account for @nr runs that take @ns each.  Return: how often the account had to rest.
- * The limit of the CPU may require a rest, too, which does not count.
+ * Charge an account for @nr runs that take @ns each.  Return: the number of runs after which the
+ * account's limit required a rest.  A rest that only the CPU's limit requires does not count.
  */
 static unsigned int charge_runs(struct theap_account *account, unsigned int nr, u64 ns)
 {
@@ -150,8 +156,8 @@ static void budget_accounts_are_limited_separately(struct kunit *test)
 }
 
 /*
- * For an account without a limit, only the limit of the CPU can require a rest, which does not
- * count here.  With theap_user_cpu_percent = 0, the same holds for each account.
+ * For an account without a limit, only the limit of the CPU can require a rest.  charge_runs() does
+ * not count such a rest.  With theap_user_cpu_percent = 0, the same holds for each account.
  */
 static void budget_limit_can_be_switched_off(struct kunit *test)
 {
@@ -173,7 +179,7 @@ static void budget_counts_cpu_time_of_account_without_limit(struct kunit *test)
 	charge_ms(account, 3);
 	used = usage_of(account)->used;
 	KUNIT_EXPECT_GE(test, used, 3 * NSEC_PER_MSEC);
-	/* Each run is charged at most 20 ms, unless the host makes two runs longer than 20 ms. */
+	/* Each of the 3 runs is charged at most 20 ms, unless the host makes two of them longer. */
 	KUNIT_EXPECT_LE(test, used, 60 * NSEC_PER_MSEC);
 }
 
@@ -215,9 +221,10 @@ static void budget_charges_interrupt_that_begins_the_run(struct kunit *test)
 }
 
 /*
- * If all CPU time is repaid, a run is not throttled at once, even if the interrupt that begins it
- * costs 80 us.  First use up the limit of the CPU, and wait until the use is repaid.  The host may
- * stop this machine, so try up to 20 times.
+ * If a CPU has no budget deficit, a run is not throttled at once, even if the interrupt that begins
+ * the run costs 80 us.  The test first reaches the limit of the CPU, and rests until @until of the
+ * CPU has passed.  Then the test begins such a run.  The host may stop this machine, so the test
+ * tries up to 20 times.
  */
 static void budget_lets_run_work_after_expensive_interrupt(struct kunit *test)
 {

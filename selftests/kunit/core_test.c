@@ -78,10 +78,10 @@ static void second_queue_free(void *data)
 KUNIT_DEFINE_ACTION_WRAPPER(second_queue_action, second_queue_free, void *);
 
 /*
- * Make a second queue of this CPU.  A start does not choose this queue, unless the test has
- * moved the timer, or its reservation, to this queue before.  A test calls this function
- * before test_timers(): KUnit runs cleanup actions in reverse order, so it stops the timers
- * before it frees the queue.
+ * Make a second queue of this CPU.  test_start() and test_start_slack() do not choose this queue,
+ * unless the test has moved the timer, or its reservation, to this queue before.  A test calls
+ * this function before test_timers(): KUnit runs cleanup actions in reverse order, so it stops the
+ * timers before it frees the queue.
  */
 struct theap_queue *test_second_queue(struct kunit *test)
 {
@@ -287,8 +287,9 @@ void test_run(void)
 }
 
 /*
- * Run the queue, and wait until a run has ended and armed the hrtimer.  On a slow machine the
- * first run may exceed the CPU budget.  Then it is throttled, and a later run arms the hrtimer.
+ * Run the queue, and wait until the hrtimer is armed, but for at most 1000 sleeps of 0.1 to 0.2 ms.
+ * On a slow machine the run may exceed the CPU budget.  Then the queue rests, and the end of the
+ * rest, or of a later run, arms the hrtimer.
  */
 void test_run_until_armed(void)
 {
@@ -316,7 +317,7 @@ bool test_settles_at(unsigned int *count, unsigned int value)
 
 /*
  * Wait until the heap of a queue has at most @segments segments, but 10 s at most.
- * Return: whether the heap has shrunk so far.
+ * Return: whether the heap has at most @segments segments.
  */
 bool test_shrinks_to(struct theap_queue *queue, u32 segments)
 {

@@ -54,11 +54,11 @@ static int days_pass(struct kunit_suite *suite)
 	}
 	while (test_now() < start + (s64)(span + thousandth))
 		msleep(days ? 3600 * MSEC_PER_SEC : 10);
-	/* On a slow machine the last runs may be late: wait until no timer due by @end is left. */
+	/* The last runs may be late: wait, 10 s at most, until no timer due by @end is left. */
 	end = test_now();
 	for (ms = 0; theap_queue_first(test_queue()) <= end && ms < 10000; ms++)
 		usleep_range(1000, 1100);
-	/* Stop the tickers, and wait until the functions of the last run have returned. */
+	/* Stop the tickers.  A stop waits for the timer's function: stop one-shot timers, too. */
 	for (i = 0; i < ONCE; i++)
 		theap_timer_stop_sync(&once[i].timer);
 	for (i = 0; i < TICKERS; i++)
@@ -91,7 +91,7 @@ static void days_timers_expire_once(struct kunit *test)
 	kunit_info(test, "%llu s passed", div_u64(end - start, NSEC_PER_SEC));
 }
 
-/* Each ticker has expired once per period, and has not drifted. */
+/* Each ticker has counted each period, also a missed one, and has not drifted. */
 static void days_tickers_do_not_drift(struct kunit *test)
 {
 	unsigned int i;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Early buckets: in a crowded queue, a timer that is due far ahead is in a bucket that is due
- * before the deadline.
+ * Early buckets: in a crowded queue, a timer without slack that is due far ahead is in a bucket
+ * that is due before the deadline.  The window of the bucket is the time span of the deadlines that
+ * share it.
  *
  * The tests check which timers get an early bucket, and when that bucket is due.  They stop,
  * postpone and move such timers, and check that none expires early.
@@ -66,7 +67,11 @@ static void early_bucket_is_due_before_deadline(struct kunit *test)
 	}
 }
 
-/* A timer without slack has a heap entry if it is due soon, or if its queue is not crowded. */
+/*
+ * A start gives a timer without slack a heap entry if the timer is due soon, or if its queue is not
+ * crowded.  There is one exception, which the test avoids: a deadline in the window of the early
+ * bucket that the queue chose last.
+ */
 static void early_bucket_is_only_for_far_deadline_in_crowded_queue(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
@@ -129,8 +134,8 @@ static void early_timers_expire_once_and_not_early(struct kunit *test)
 }
 
 /*
- * A periodic timer that has expired gets a heap entry, not an early bucket.  So each period needs
- * only one run.
+ * A periodic timer without slack that has expired gets a heap entry, not an early bucket.  So each
+ * period needs only one run.
  */
 static void early_periodic_timer_has_one_run_per_period(struct kunit *test)
 {
@@ -150,8 +155,8 @@ static void early_periodic_timer_has_one_run_per_period(struct kunit *test)
 }
 
 /*
- * If a timer is stopped or postponed before its early bucket is due, it gets no heap entry.  A
- * postponed timer moves to another early bucket.
+ * A timer that is stopped, or postponed to a far deadline, before its early bucket is due gets no
+ * heap entry.  The postponed timer moves to another early bucket.
  */
 static void early_stopped_or_postponed_timer_gets_no_heap_entry(struct kunit *test)
 {
@@ -203,7 +208,7 @@ static void early_timer_enters_inbox_if_moved_before_window(struct kunit *test)
 	}
 }
 
-/* If a run is late, timers of an early bucket expire in the order of their deadlines. */
+/* If one batch of a late run has all timers of an early bucket, they expire in deadline order. */
 static void early_timers_of_late_run_expire_in_order(struct kunit *test)
 {
 	struct test_timer *t = crowd(test, 2);
@@ -222,7 +227,7 @@ static void early_timers_of_late_run_expire_in_order(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t[0].early + t[1].early, 0);
 }
 
-/* A bucket that has left the heap gets no more timers. */
+/* When an early bucket is freed, the queue forgets it: the next start pushes a spare bucket. */
 static void early_bucket_that_was_freed_gets_no_more_timers(struct kunit *test)
 {
 	struct test_timer *t = crowd(test, 2);
@@ -261,8 +266,8 @@ static const struct theap_timer_ops postponing_ops = {
 };
 
 /*
- * When an early bucket is due, the run calls check() of its timers.  If check() returns a later
- * deadline, the timer changes buckets.
+ * When an early bucket is due, the run calls check() of its timers.  If check() returns a deadline
+ * that is far ahead, the timer moves to another early bucket.
  */
 static void early_check_moves_postponed_timer_to_another_bucket(struct kunit *test)
 {
@@ -282,7 +287,10 @@ static void early_check_moves_postponed_timer_to_another_bucket(struct kunit *te
 	KUNIT_EXPECT_EQ(test, t->expired, 0);
 }
 
-/* If check() returns 0, the run calls expire().  If expire() returns 0, the timer is dequeued. */
+/*
+ * The check() operation of a timer without a deadline: return 0, so that the run calls expire().
+ * If expire() returns 0, too, the run dequeues the timer.
+ */
 static s64 stopped_check(struct theap_timer *timer, s64 now)
 {
 	return 0;
@@ -342,8 +350,8 @@ static void get_spare_buckets(struct kunit *test, struct theap_queue *queue)
 }
 
 /*
- * A run cannot allocate buckets for its early checks.  So a start in a crowded queue that has few
- * spare buckets lets the queue get more.  A trim frees none of these buckets.
+ * A run cannot allocate buckets for its early checks.  So starts in a crowded queue that has few
+ * spare buckets let the queue get more.  A trim frees none of these buckets.
  */
 static void early_crowded_queue_keeps_spare_buckets(struct kunit *test)
 {
@@ -417,9 +425,9 @@ static void start_and_move(struct test_timer *t, unsigned int nr, s64 at)
 }
 
 /*
- * A timer leaves its early bucket when its deadline is near.  If the timer that left before it has
- * the same deadline, this timer gets a bucket that is due at the deadline.  Any other timer gets a
- * heap entry: in this test t[0], t[3] and t[4].
+ * When an early bucket is due, timers with near deadlines leave it.  If such a timer has the same
+ * deadline as the timer that left just before, it gets a bucket that is due at the deadline: t[1]
+ * and t[2] of the test.  Otherwise it gets a heap entry: t[0], t[3] and t[4].
  */
 static void early_near_timers_of_one_deadline_share_bucket(struct kunit *test)
 {
@@ -464,8 +472,8 @@ static void early_near_timers_get_no_bucket_if_few_are_spare(struct kunit *test)
 }
 
 /*
- * While many timers of a due early bucket wait, the next batches also handle other due timers: in
- * the heap, and in buckets that became due later.
+ * If a due early bucket has more timers than a batch handles, the next batches also handle other
+ * due timers: in the heap, and in other buckets.
  */
 static void early_bucket_delays_no_timer_that_is_due(struct kunit *test)
 {
@@ -492,7 +500,10 @@ static void early_bucket_delays_no_timer_that_is_due(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t[nr].called, 1);
 	KUNIT_EXPECT_EQ(test, t[nr + 1].called, 1);
 	KUNIT_EXPECT_EQ(test, t[nr + 2].early, 1);
-	/* The bucket of t[0] is due 1 ns after the time of the batch: no sync waits for it. */
+	/*
+	 * The bucket of t[0] is due 1 ns after the time of the batch.  So a sync that began before
+	 * the batch does not wait for that bucket.
+	 */
 	KUNIT_EXPECT_EQ(test, queue->first, queue->run.now + 1);
 	local_bh_enable();
 	test_run_until_armed();
@@ -536,8 +547,8 @@ static void run_batch(struct theap_queue *queue)
 }
 
 /*
- * If a timer of an early bucket is moved to a near deadline while a run empties the bucket, the
- * next batch expires the timer.
+ * While a run empties an early bucket, one of its timers may be moved to a near deadline.  The next
+ * batch after that deadline expires the timer.
  */
 static void early_timer_moved_out_of_due_bucket_expires_in_next_batch(struct kunit *test)
 {

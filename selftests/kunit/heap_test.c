@@ -9,7 +9,7 @@
  *
  * The first tests use mostly short sequences of fixed keys.  The tests with "random" in
  * their names use random keys, and most of them random operations.  model_make() prints the
- * seed of each heap to the log.
+ * seed of the model's random numbers to the log.
  */
 #include <kunit/test.h>
 #include <linux/module.h>
@@ -307,7 +307,7 @@ static void heap_extracts_all_entries(struct kunit *test)
 		pauses++;
 	}
 	KUNIT_EXPECT_EQ(test, model->nr, 0);
-	/* With a budget of 1, the extraction pauses after each group of at most 4 siblings. */
+	/* @budget counts groups of at most 4 siblings: the extraction pauses after each group. */
 	KUNIT_EXPECT_GE(test, pauses, max / 4);
 	check_heap(test, model);
 	while (theap_heap_close_hole(&model->heap))
@@ -361,7 +361,7 @@ static void heap_extraction_ends_when_its_hole_is_dropped(struct kunit *test)
 	model_free(model);
 }
 
-/* A heap keeps one spare segment when it shrinks, and none when it is empty. */
+/* When a heap shrinks, it keeps one spare segment.  An empty heap keeps no segment. */
 static void heap_trim_keeps_one_spare_segment(struct kunit *test)
 {
 	struct model *model = model_make(test, 3 * THEAP_SEGMENT_ENTRIES);
@@ -414,10 +414,10 @@ static void heap_directory_doubles_when_full_and_moves_no_entry(struct kunit *te
  * Three callers allocate memory to grow one heap.  Before a caller adds its memory, another
  * caller may have grown the heap:
  *
- * - "late" allocates at 63 segments, so it allocates no directory.  A fourth caller adds the
- *   64th segment, which fills the directory.  Then "late" adds nothing.
+ * - "late" allocates at 63 segments.  The directory has room for 64, so "late" allocates none.
+ *   A fourth caller adds the 64th segment.  Then the directory is full, and "late" adds nothing.
  * - "one" and "two" allocate at 64 segments, so both allocate a larger directory.  Both add
- *   a segment.  The heap takes the directory of "one", and "two" keeps its own.
+ *   a segment.  The heap takes the directory of "one".  The test frees the directory of "two".
  */
 static void heap_keeps_only_one_directory_of_concurrent_growths(struct kunit *test)
 {

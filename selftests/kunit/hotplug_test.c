@@ -44,7 +44,7 @@ static void expect_each_once(struct kunit *test, struct test_timer *t, unsigned 
 	}
 }
 
-/* If a queue with extraction holes is handed over, all its timers expire once. */
+/* If a queue with extraction holes is handed over, each of its timers expires once. */
 static void hotplug_hand_over_with_holes_expires_each_timer_once(struct kunit *test)
 {
 	unsigned int nr = 10 * THEAP_BATCH;
@@ -103,7 +103,10 @@ static void hotplug_hand_over_leaves_timers_queued(struct kunit *test)
 	}
 }
 
-/* A CPU that has rank 0 for a queue, the best rank, keeps the queue when that CPU comes online. */
+/*
+ * If the CPU that drives a queue has the best rank for it, 0, theap_cpu_online() for that CPU does
+ * not hand the queue over.
+ */
 static void hotplug_best_ranked_cpu_keeps_queue_when_it_comes_online(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue(), *second = test_second_queue(test);
@@ -111,7 +114,10 @@ static void hotplug_best_ranked_cpu_keeps_queue_when_it_comes_online(struct kuni
 	unsigned int here = queue->cpu;
 
 	test_start(t, test_now() + DAY);
-	/* With heaps=1, each housekeeping CPU owns queue 0, and no CPU owns @second, queue 1. */
+	/*
+	 * With heaps=1, all CPUs share queue 0: each housekeeping CPU has rank 0 for it.  @second
+	 * gets the number 1, so no CPU has rank 0 for @second.
+	 */
 	second->bit = THEAP_CLOCKS;
 	KUNIT_EXPECT_EQ(test, theap_cpu_rank(queue, here), 0);
 	KUNIT_EXPECT_EQ(test, theap_cpu_rank(second, here), 1);

@@ -7,8 +7,9 @@
 #include "core_test.h"
 
 /*
- * The test moves 299 of 300 timers earlier.  Meanwhile its calls and runs drain the inbox, so that
- * fewer than 256 entries are left.  The last run drains these.
+ * The test moves 299 of 300 timers earlier.  The calls that add every 16th entry drain the inbox.
+ * At 256 entries a run would begin and drain it.  So fewer than 256 entries are left, and the run
+ * that the test then begins drains these.
  */
 static void inbox_is_empty_after_299_timers_moved_earlier(struct kunit *test)
 {

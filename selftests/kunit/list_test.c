@@ -12,7 +12,7 @@
 #include "module/core/list.h"
 
 #define LISTS		7
-#define NODES		9000		/* more than fit in 8 segments of a heap */
+#define NODES		9000		/* all in one heap, they need 9 segments */
 #define STEPS		60000
 
 struct model {
@@ -164,9 +164,11 @@ static void list_nodes_move_out_of_a_segment_before_trim_frees_it(struct kunit *
 
 /*
  * Add nodes to lists and to the heap, move them between both, and remove them, at random.
- * Three phases alternate.  In the first, nodes are added only to lists.  In the second, half
- * are added to lists and half to the heap.  In the third, nodes are removed, and only 1 in 8
- * is added.  A node that moves between a list and the heap needs no free position.
+ * Each step picks a node, and removes it if it is in a list or the heap.  Then the step may add
+ * the node.  Three phases of 7000 steps follow each other, again and again.  In the first, each
+ * step adds its node to a list.  In the second, half of the steps add it to the heap instead.  In
+ * the third, only 1 step in 8 adds its node, to a list.  A node that moves between a list and the
+ * heap needs no free position.
  */
 static void list_random_moves_to_and_from_heap_agree_with_model(struct kunit *test)
 {

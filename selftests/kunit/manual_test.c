@@ -95,7 +95,10 @@ static void manual_exit(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic64_read(&manual.account.memory), 0);
 }
 
-/* Advance the clock to @to; end after @limit expirations.  Return: the number of expirations. */
+/*
+ * Advance the clock to @to, or to the deadline at which the number of expirations reaches @limit.
+ * Return: the number of expirations.
+ */
 static u64 advance_to(struct kunit *test, s64 to, u64 limit)
 {
 	struct theap_advance advance = { .to = to, .absolute = true, .limit = limit };
@@ -123,7 +126,7 @@ static void manual_deadline_notifies_no_cpu(struct kunit *test)
 	end_timer(&t);
 }
 
-/* A catch-up, which does not advance the clock, expires timers due now, and none due later. */
+/* theap_manual_catch_up() expires timers due now, and does not advance the clock to later ones. */
 static void manual_catch_up_without_advance_expires_only_due_timers(struct kunit *test)
 {
 	struct manual_timer t[2];

@@ -95,7 +95,7 @@ static void misuse_start_after_destroy_is_refused(struct kunit *test)
 	timerheap_destroy(&r.timer);
 }
 
-/* A start of a released timer returns -ESHUTDOWN, in its function and later. */
+/* A start of a released timer returns -ESHUTDOWN, in the timer's function and later. */
 static void misuse_start_after_release_is_refused(struct kunit *test)
 {
 	struct releaser r = { .release = true };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * If code on this CPU changes a timer in the queue of another CPU, the timer moves to the queue of
- * this CPU.
+ * this CPU.  Four tests show when the timer stays in its queue instead.
  *
  * Each test first puts its timers into a second queue, which appears to belong to another CPU.
  */
@@ -98,7 +98,7 @@ static void move_of_timer_in_inbox_is_refused(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, other->heap.nr, 1);
 }
 
-/* During a bulk extraction no entry can be removed, so a timer stays in the other queue. */
+/* During a bulk extraction in the other queue, a change leaves the timer in that queue. */
 static void move_during_extraction_is_refused(struct kunit *test)
 {
 	struct test_timer *t = timers_elsewhere(test, 2);
@@ -114,7 +114,7 @@ static void move_during_extraction_is_refused(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, theap_heap_is_extracting(&other->heap));
 }
 
-/* A change does not wait for the lock of the other queue, and leaves the timer in that queue. */
+/* If the lock of the other queue is held, a change does not wait, and the timer stays there. */
 static void move_does_not_wait_for_lock_of_other_queue(struct kunit *test)
 {
 	struct test_timer *t = timers_elsewhere(test, 1);
@@ -128,7 +128,7 @@ static void move_does_not_wait_for_lock_of_other_queue(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, theap_status(&t->timer.status), THEAP_MODIFIED_LATER);
 }
 
-/* A timer that gets slack moves into a bucket of this CPU's queue, with its reservation. */
+/* If a timer gets slack, it moves into a bucket of this CPU's queue, as does its reservation. */
 static void move_of_timer_into_bucket_moves_its_reservation(struct kunit *test)
 {
 	struct test_timer *t = timers_elsewhere(test, 1);

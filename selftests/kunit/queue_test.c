@@ -2,7 +2,7 @@
 /*
  * A queue: starts, stops and modifies of its timers, its hrtimer and its runs.
  *
- * If a timer must not expire during a test, its deadline is an hour or a day away.  In some
+ * Most timers that must not expire during a test have a deadline an hour or a day away.  In some
  * tests the hrtimer begins the runs.  The other tests of runs call theap_queue_run() with
  * softirqs off, so that the hrtimer begins no other run meanwhile.
  */
@@ -147,7 +147,8 @@ static void queue_hrtimer_fires_once_for_stopped_timer(struct kunit *test)
 
 /*
  * After a throttled run the queue rests.  If nothing is due at the end of the rest, no run begins.
- * The interrupt that ends the rest is charged.
+ * The interrupt that ends the rest is charged to the account of the queue, and its lateness changes
+ * the account's median lateness.
  */
 static void queue_throttling_ends_without_run_if_nothing_is_due(struct kunit *test)
 {
@@ -164,7 +165,7 @@ static void queue_throttling_ends_without_run_if_nothing_is_due(struct kunit *te
 	used = usage->used;
 	/* The start has armed the hrtimer, which would begin a run during the rest. */
 	hrtimer_cancel(&queue->hrtimer);
-	/* Let the rest end late.  The CPU is not idle, so this lateness enters the median. */
+	/* Let the rest end late.  This lateness counts, since the CPU is not idle. */
 	test_busy_wait(10 * NSEC_PER_MSEC);
 	local_bh_enable();
 	wait_until_unarmed(queue);
@@ -261,7 +262,7 @@ static void queue_run_calls_functions_of_batch_in_deadline_order(struct kunit *t
 	}
 }
 
-/* If the timers of 4 batches are due within a microsecond, each timer expires once. */
+/* If the timers of at least 4 batches are due within a microsecond, each timer expires once. */
 static void queue_timers_of_many_batches_expire_once(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -374,8 +375,9 @@ static void queue_stop_sync_drops_holes_at_end_of_heap(struct kunit *test)
 	for (i = 0; i < nr; i++)
 		test_start(&due[i], now - 1000 + i);
 	/*
-	 * The function of due[0] exceeds the CPU budget.  So the first run and the next ones each
-	 * handle one batch.
+	 * The function of due[0] exceeds the CPU budget.  So the first run is throttled after one
+	 * batch, and so are the next runs, which begin before the end of the rest.  The batch that
+	 * calls the last function leaves extraction holes.
 	 */
 	due[0].work = test_exceed_budget;
 	for (runs = 0; called < nr && runs < nr; runs++) {
@@ -541,7 +543,7 @@ static void queue_restart_in_the_past_is_throttled(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t->called, before);
 }
 
-/* For @work of a timer: take 20 ms.  @deadline becomes 0 just before this function returns. */
+/* For @work of a timer: take 20 ms.  Then, as a sign of the return, set @deadline of @t to 0. */
 static void work_long(struct test_timer *t)
 {
 	test_busy_wait(20 * NSEC_PER_MSEC);
@@ -569,13 +571,14 @@ static void queue_stop_sync_waits_for_function(struct kunit *test)
 
 /*
  * The test calls the IPI handler 20000 times, each time with a first deadline that is before
- * the armed one.  The account soon uses up its savings.  Then most of these notifications are
- * deferred: the queue rests, and the end of the rest arms the hrtimer for the deadline.
+ * the armed one.  Each call is charged to the account and to the CPU.  On a fast machine, the limit
+ * of the CPU or of the account is soon reached.  Then the handler defers most notifications: the
+ * queue rests, and the end of the rest arms the hrtimer for the first deadline.
  *
- * On a slow machine the account may have repaid each of these calls before the next call.  So
- * after the 20000 calls the test uses up the limit by calls that arm no hrtimer, and take less
- * time.  If the host stops the machine before the call that is to be deferred, the test repeats
- * the shorter calls.
+ * On a slow machine, the charge of a call may be repaid before the next call, so no limit is
+ * reached.  So the test then makes 1000 calls that arm no hrtimer, and thus take less time.  These
+ * calls reach a limit, and the handler defers the notification of the next call.  If the host stops
+ * the machine before that call, the charges are repaid, and the test repeats the 1000 calls.
  */
 static void queue_notifications_are_charged_to_account(struct kunit *test)
 {
@@ -611,7 +614,8 @@ static void queue_notifications_are_charged_to_account(struct kunit *test)
 	KUNIT_EXPECT_GE(test, notified, 1);
 	/*
 	 * Each notification is charged 4 us or more.  At 4 %, 100 us repay 4 us.  The account has
-	 * saved 400 ms, and @until may be 480 us ahead: less than 401 ms in all.
+	 * saved at most 400 ms, and need not rest until its @until is 480 us ahead.  Both times
+	 * together are less than 401 ms.
 	 */
 	KUNIT_EXPECT_LE(test, notified,
 			(span + 401 * NSEC_PER_MSEC) / (100 * NSEC_PER_USEC) + 1);

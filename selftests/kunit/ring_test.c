@@ -160,8 +160,9 @@ static u32 ring_removed(struct theap_ring *ring)
 }
 
 /*
- * A ring of 8 entries that grows keeps its numbers in their order, and the number that was removed
- * last.  Grow a ring that has 0 to 8 numbers, for each head from 2^32 - 8 through 0 to 8.
+ * A ring of 8 entries that grows keeps its numbers in their order.  Unless the ring is full, it
+ * also keeps the number that was removed last.  Grow a ring that has 0 to 8 numbers, for each head
+ * from 2^32 - 8 through 0 to 8.
  */
 static void ring_growth_keeps_order_of_numbers(struct kunit *test)
 {

@@ -3,7 +3,8 @@
  * Reservations: a timer has a position reserved in a heap from its initialization to its end, so a
  * start always finds room.
  *
- * A heap of one segment has 1021 positions.  The last tests check when memory is freed.
+ * A heap of one segment has 1021 positions.  The last tests check when memory is freed, and that it
+ * is charged.
  */
 #include <linux/delay.h>
 #include <linux/err.h>
@@ -26,7 +27,7 @@ static void unreserve(struct theap_queue *queue, u32 nr)
 	atomic_sub(nr, &queue->reserved);
 }
 
-/* Start a timer.  Return: the queue that lacked room for it, or NULL. */
+/* Start a timer.  Return: the queue that lacked room for it, or that wants buckets; or NULL. */
 static struct theap_queue *start(struct test_timer *t, s64 deadline)
 {
 	struct theap_claim claim;
@@ -110,9 +111,9 @@ static void start_again(struct test_timer *t)
 }
 
 /*
- * A heap is full of due timers that restart themselves at once.  A restart succeeds
- * although no position is free: each timer that has expired has left an extraction hole,
- * and the start closes a hole.
+ * A heap is full of due timers, and the function of each restarts the timer.  A restart
+ * succeeds although no position is free: each timer that has expired has left an extraction
+ * hole, and the restart closes a hole.
  */
 static void room_restart_of_due_timer_succeeds_in_full_heap(struct kunit *test)
 {
@@ -240,9 +241,9 @@ static s64 postponed_expire(struct theap_timer *timer, s64 now, struct theap_exp
 static const struct theap_timer_ops postponed_ops = { .expire = postponed_expire };
 
 /*
- * All timers of a full heap are queued, and all positions are reserved.  One timer is due, and
- * moves to the last bucket that is free.  The list nodes of the timer and the bucket fit into the
- * heap.
+ * All positions of a heap are reserved, and all its timers are queued.  One timer was postponed in
+ * memory, and its heap entry is due.  So a batch moves this timer to the last spare bucket.  The
+ * bucket takes the last two free positions, and the heap does not grow.
  */
 static void room_bucket_fits_into_full_heap(struct kunit *test)
 {
@@ -305,8 +306,8 @@ static bool buckets_are_freed(void)
 }
 
 /*
- * A second after the end of the last timer with slack, all buckets but KEPT are freed, and so are
- * their reserved positions.
+ * About a second after the lives of all timers with slack have ended, all buckets but KEPT are
+ * freed, and so are their reserved positions.
  */
 static void room_buckets_of_ended_timers_are_freed(struct kunit *test)
 {
@@ -322,8 +323,8 @@ static void room_buckets_of_ended_timers_are_freed(struct kunit *test)
 }
 
 /*
- * A second after the last timer with slack has expired, all buckets but KEPT are freed, even if the
- * timers still exist.
+ * About a second after the last timer with slack has expired, all buckets but KEPT are freed, even
+ * if the timers still exist.
  */
 static void room_buckets_of_expired_timers_are_freed(struct kunit *test)
 {
@@ -361,8 +362,8 @@ static void room_memory_is_charged_to_account(struct kunit *test)
 }
 
 /*
- * If all timers but one end, most segments are freed a second later, while that one is pending.
- * Most of the timers are in an early bucket, so the last segments have list nodes.
+ * If the lives of all timers but one end, most segments are freed about a second later, while that
+ * one is pending.  Most of the timers are in an early bucket, so the last segments have list nodes.
  */
 static void room_segments_of_burst_are_freed(struct kunit *test)
 {
@@ -381,8 +382,9 @@ static void room_segments_of_burst_are_freed(struct kunit *test)
 }
 
 /*
- * A queue has the reservations of timers.  Starts of these timers move the reservations to another
- * queue.  A second later all segments of the first queue but two are freed.
+ * The second queue has the reservations of all timers.  The starts of these timers move the
+ * reservations to the queue of their placement.  About a second later, all segments of the second
+ * queue but two are freed.
  */
 static void room_segments_of_timers_moved_to_other_queue_are_freed(struct kunit *test)
 {

@@ -18,11 +18,12 @@ static s64 check_before_take_at;
 
 /*
  * If this is n > 0: let a stop, a start and an expiry appear to happen just before the n-th
- * compare-and-exchange of a reader from now on.  For that, set @expirations and @user_data.
+ * compare-and-exchange of a reader from now on.  For that, reader_cmpxchg() stores to @expirations
+ * and @user_data of the slot.
  */
 static unsigned int restart_before_take;
 
-/* Act as check_before_take and restart_before_take request, then exchange @expirations. */
+/* Act as check_before_take and restart_before_take request, then compare and exchange. */
 static bool reader_cmpxchg(u64 *expirations, u64 *old, u64 new)
 {
 	struct theap_slot_timer *st = check_before_take;
@@ -222,9 +223,10 @@ static void slot_event_reader_ends_back_off(struct kunit *test)
 }
 
 /*
- * A reader kicks a slot that backs off, both before and after the exchange that takes the
- * expirations.  Here the slot does not back off at first.  A check just before the exchange makes
- * the slot back off, and the KICK after the exchange ends that back-off.
+ * A reader takes the expirations of a slot by an exchange.  Before the exchange, and again after
+ * it, the reader kicks the slot if the slot backs off.  Here the slot does not back off at first.
+ * A check just before the exchange makes the slot back off, and the kick after the exchange ends
+ * that back-off.
  */
 static void slot_event_reader_ends_back_off_begun_during_read(struct kunit *test)
 {

@@ -85,8 +85,8 @@ struct timerheap_slot *test_slot(const struct theap_slot_timer *st)
 }
 
 /*
- * Check a slot at @now.  Drop the number of expired deadlines that theap_slot_check() sets: the
- * tests read the slot's @expirations.
+ * Check a slot at @now.  Ignore the number of expired deadlines, which theap_slot_check() stores in
+ * @count: the tests read the slot's @expirations.
  */
 static s64 check_slot(struct theap_slot_timer *st, s64 now, bool *ring)
 {
@@ -172,8 +172,8 @@ static void slot_expires_when_due(struct kunit *test)
 }
 
 /*
- * The check() operation ends a check of a slot that is not due, and leaves the other slots to the
- * expire() operation.
+ * If a slot is not due, the check() operation ends the check.  If the slot is due or idle, or the
+ * kernel keeps expirations of the slot, check() returns 0: the expire() operation checks the slot.
  */
 static void slot_check_of_undue_slot_ends_without_expire_operation(struct kunit *test)
 {
@@ -278,8 +278,8 @@ static void slot_period_is_clamped_to_limits(struct kunit *test)
 }
 
 /*
- * While the event of a ticker is unread, its checks follow after 1, 2, 4, 8, ... periods, and at
- * least once a second.  The deadline is always the next one, and no period is lost.
+ * While the event of a ticker is unread, the ticker's checks follow after 1, 2, 4, 8, ... periods,
+ * and at least once a second.  Each check sets @deadline to the next period, and no period is lost.
  */
 static void slot_unread_ticker_backs_off(struct kunit *test)
 {
@@ -532,7 +532,7 @@ static void slot_contended_expirations_are_added_by_later_check(struct kunit *te
 	KUNIT_EXPECT_EQ(test, slot->expired_deadline, T0 + 2 * period);
 }
 
-/* A KICK returns only after it has added the expirations to the count. */
+/* After contention a KICK tries again, until it has added the expirations or its task is killed. */
 static void slot_kick_adds_expirations_despite_contention(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
@@ -668,9 +668,9 @@ static s64 expire_at(struct theap_slot_timer *st, s64 now)
 }
 
 /*
- * In a crowded queue, an expired slot stays queued for the timeout of the context's last start,
- * less 1/64.  If that timeout would get no early bucket, the slot does not stay queued.  A
- * postponement does not change the timeout.
+ * In a crowded queue, an expired one-shot slot stays queued for 63/64 of @span of the context.  A
+ * start, or a move to an earlier time, sets @span to the slot's timeout; a postponement does not.
+ * If 63/64 of @span is shorter than THEAP_EARLY_SPAN, the slot does not stay queued.
  */
 static void slot_that_expired_stays_queued_in_crowded_queue(struct kunit *test)
 {
@@ -691,14 +691,14 @@ static void slot_that_expired_stays_queued_in_crowded_queue(struct kunit *test)
 		test_start_slack(&t[i], test_now() + DAY, 0);
 	KUNIT_EXPECT_EQ(test, expire_at(st, T0), T0 + span - span / 64);
 	KUNIT_EXPECT_EQ(test, slot->deadline, 0);
-	/* A KICK that moves the check earlier sets the timeout, but a postponement does not. */
+	/* A KICK that moves the check earlier sets @span, but a postponement does not. */
 	slot->deadline = now + NSEC_PER_SEC;
 	KUNIT_ASSERT_EQ(test, theap_slot_kick(st->page, 3, now, &wake), 0);
 	KUNIT_EXPECT_EQ(test, st->page->context->span, NSEC_PER_SEC);
 	slot->deadline = now + 2 * NSEC_PER_SEC;
 	KUNIT_ASSERT_EQ(test, theap_slot_kick(st->page, 3, now, &wake), 0);
 	KUNIT_EXPECT_EQ(test, expire_at(st, T0), T0 + NSEC_PER_SEC - NSEC_PER_SEC / 64);
-	/* The longest timeout is 64 s: an expired slot stays queued for 63 s at most. */
+	/* @span is at most 64 s: an expired slot without slack stays queued for 63 s at most. */
 	disarm(st);
 	slot->deadline = THEAP_NEVER;
 	KUNIT_ASSERT_EQ(test, theap_slot_kick(st->page, 3, now, &wake), 0);

@@ -8,9 +8,9 @@
  * theap_try_ in their names cannot fail: the test calls each only in its source state.
  *
  * The test records all transitions that the helpers make, and compares them with a table.
- * So no helper makes a transition that is not in the table, and each transition of the
- * table has a helper.  The script selftests/model/transitions compares the transitions of
- * the model in selftests/model with those of state.h.
+ * So each recorded transition is in the table, and each transition of the table has a
+ * helper.  The script selftests/model/transitions compares the transitions of the model in
+ * selftests/model with those of state.h.
  */
 #include <kunit/test.h>
 
@@ -144,7 +144,7 @@ static void state_helpers_make_the_transitions_of_the_table(struct kunit *test)
 		seen[THEAP_MODIFYING][theap_status(&status)] = true;
 	}
 
-	/* The drain of the inbox restores the state, too, except for timers that it requeues. */
+	/* The drain of the inbox requeues timers in MODIFIED_EARLIER, and restores other states. */
 	for (from = 0; from < STATES; from++) {
 		atomic_t status = ATOMIC_INIT(from);
 

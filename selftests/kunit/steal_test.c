@@ -49,7 +49,7 @@ void queue_gets_stuck(void)
 	this_cpu_ptr(&theap_thieves)->last = 0;
 }
 
-/* Undo queue_gets_stuck(): the queue belongs to this CPU again.  Arm its hrtimer. */
+/* Undo queue_gets_stuck(): let this CPU drive the queue again.  Arm the hrtimer if necessary. */
 static void queue_recovers(void)
 {
 	test_queue()->cpu = smp_processor_id();
@@ -151,12 +151,13 @@ static void steal_leaves_running_queue(struct kunit *test)
  * @preempted: the timers of steal_continues_preempted_run()
  *
  * scan_in_function() sets the other variables:
- * @deferred:              whether the thief has left no timer due
+ * @deferred:              whether the thief has left no timer due, so it has deferred the first one
  * @throttled:             how many of the thief's runs were throttled
  * @collected:             the number of timers in the batch of the owning CPU's run
- * @calls_by_thief:        calls by the thief of the functions of all timers but the first
- * @calls_of_function:     calls of scan_in_function()
- * @calls_during_function: those calls that began before the first one returned
+ * @calls_by_thief:        how often the thief has called functions of timers other than the first
+ * @calls_of_function:     the number of calls of scan_in_function()
+ * @calls_during_function: how often the thief has called scan_in_function() before the first call
+ *                         returned
  */
 static struct test_timer *preempted;
 static bool deferred;
@@ -212,7 +213,7 @@ static void steal_continues_preempted_run(struct kunit *test)
 	KUNIT_EXPECT_GT(test, calls_by_thief, 0);
 	KUNIT_EXPECT_EQ(test, calls_by_thief, nr - collected);
 	KUNIT_EXPECT_EQ(test, calls_during_function, 0);
-	/* The thief has deferred the timer whose function runs, and has left nothing due. */
+	/* The thief has deferred t[0], whose function was running, and has left no timer due. */
 	KUNIT_EXPECT_TRUE(test, deferred);
 	KUNIT_EXPECT_LE(test, count()->requeued, 2);
 	queue_recovers();
@@ -324,8 +325,8 @@ static void steal_leaves_throttled_queue(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, theap_queue_run(queue), 0);
 	KUNIT_EXPECT_TRUE(test, theap_heap_is_extracting(&queue->heap));
 	/*
-	 * @progress is the end of the throttling.  The queue is throttled for at least a quarter
-	 * of the run's duration, and the work in the run takes 1 ms.
+	 * @progress is the end of the throttling.  The work in the run takes 1 ms, and the CPU's
+	 * limit of 80 % throttles the queue for at least a quarter of that time.
 	 */
 	KUNIT_EXPECT_GE(test, queue->progress, worked_until + NSEC_PER_MSEC / 4);
 	scan();
@@ -391,8 +392,8 @@ static void steal_owning_cpu_resumes_after_stuck_thief(struct kunit *test)
 	/* Simulate the stuck thief: @thief_resume does not fire. */
 	KUNIT_EXPECT_EQ(test, hrtimer_try_to_cancel(&queue->thief_resume), 1);
 	/*
-	 * Simulate the owning CPU: its @hrtimer fired while the thief's run was on, and is no
-	 * longer armed.
+	 * Cancel @hrtimer, so that it does not begin the owning CPU's run.  Then only the thief's
+	 * notification, which queue_recovers() repeats, makes the owning CPU run the queue.
 	 */
 	hrtimer_try_to_cancel(&queue->hrtimer);
 	queue_recovers();
@@ -437,7 +438,7 @@ static void steal_scan_ends_when_budget_is_exceeded(struct kunit *test)
 
 /*
  * A CPU scans at most once per steal_us, whether at the end of a run or before a task
- * sleeps.  A task that is about to sleep scans only queues on the clock of its events.
+ * sleeps.  A task that is about to sleep searches only for stuck queues on the clock of its timers.
  */
 static void steal_scans_once_per_steal_us(struct kunit *test)
 {
@@ -466,7 +467,7 @@ static void steal_scans_once_per_steal_us(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t[2].called, 0);
 	KUNIT_EXPECT_FALSE(test, hrtimer_is_queued(&this_cpu_ptr(&theap_thieves)->scan));
 	theap_steal_before_sleep(&theap_default_placement[THEAP_MONOTONIC]);
-	/* The task runs no timer.  Softirqs are off, so the scan waits. */
+	/* The task has armed @scan, and runs no timer.  Softirqs are off: call @scan's function. */
 	KUNIT_EXPECT_EQ(test, t[2].called, 0);
 	theap_thief_scans(&this_cpu_ptr(&theap_thieves)->scan);
 	KUNIT_EXPECT_EQ(test, t[2].called, 1);

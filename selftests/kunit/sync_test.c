@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A sync waits for the timers that are due, but not for long.  The time that it returns is not
- * later than the earliest deadline of a timer whose function has not been called yet.
+ * A sync waits for the timers that are due, but not for long.  Unless the clock was stepped back,
+ * the returned time is not later than the earliest deadline of a timer whose function was not
+ * called yet.
  *
  * In a test the queue belongs to another CPU, and an IPI to that CPU appears to be pending.  So no
  * IPI is sent and the queue's hrtimer is not armed.  The watchdog is off.  Stealing is off, too,
@@ -38,7 +39,7 @@ static s64 sync(void)
 	return theap_sync(&theap_default_placement[THEAP_MONOTONIC], cpumask_of(0));
 }
 
-/* A sync returns the next deadline.  It runs no queue, even if a timer is due. */
+/* A sync returns the next deadline, and runs no queue, even if a timer is due. */
 static void sync_returns_next_deadline_without_run(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 2);
@@ -53,7 +54,7 @@ static void sync_returns_next_deadline_without_run(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, test_queue()->count.runs, 0);
 }
 
-/* A stopped timer that has not left the heap makes the returned time too early. */
+/* A stopped timer that has not left the heap may make the returned time too early. */
 static void sync_returns_deadline_of_stopped_timer_in_heap(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 2);
@@ -65,7 +66,7 @@ static void sync_returns_deadline_of_stopped_timer_in_heap(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sync(), deadline);
 }
 
-/* A sync checks both lists for timers that were moved earlier: the inbox and @claimed. */
+/* A sync checks the inbox and @claimed, which hold timers that were moved earlier. */
 static void sync_returns_earlier_deadline_of_timer_in_inbox(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -94,7 +95,7 @@ static void sync_returns_earlier_deadline_of_timer_in_inbox(struct kunit *test)
 static s64 least_in_batch[2];
 static unsigned int nr_in_batch;
 
-/* For @work of a timer: record what a sync on another CPU would read now. */
+/* For @work of a timer: record the run's @least, which a sync on another CPU would read now. */
 static void record_least(struct test_timer *t)
 {
 	least_in_batch[nr_in_batch++] = test_queue()->run.least;
@@ -207,8 +208,8 @@ static unsigned int called_times(const struct test_timer *t, unsigned int times)
 }
 
 /*
- * If a run begins while a sync waits, the sync returns after the run has called all functions.  The
- * host may stop the machine for longer than a sync waits, but not in each of 20 rounds.
+ * If a run begins while a sync waits, the sync waits until the run has called all functions, but at
+ * most 1 ms.  The host may stop the machine for longer, but not in each of 20 rounds.
  */
 static void sync_waits_until_run_has_called_all_functions(struct kunit *test)
 {
@@ -237,7 +238,7 @@ static void sync_waits_until_run_has_called_all_functions(struct kunit *test)
 	KUNIT_EXPECT_GT(test, waited, 0);
 }
 
-/* If no CPU runs the queue, a sync waits for 1 ms, even if the queue rests, as here. */
+/* If a timer is due and no CPU runs the queue, a sync waits for 1 ms.  Here the queue rests. */
 static void sync_waits_for_1_ms_if_no_cpu_runs_the_queue(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
@@ -268,8 +269,8 @@ static void sync_that_waits_lets_softirq_steal_stuck_queue(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t->called, 0);
 	theap_steal_us = 1000;
 	/*
-	 * The last scan of this CPU was in another suite, which may have set steal_us to 1 s.  Then
-	 * this CPU may not scan again before 1 s has passed, so try for 3 s at least.
+	 * The suite steal may have set the time of this CPU's last scan up to 0.1 s ahead of the
+	 * clock.  Until then this CPU may not scan again, so try for 3 s at least.
 	 */
 	for (tries = 0; tries < 3000 && !READ_ONCE(t->called); tries++)
 		sync();

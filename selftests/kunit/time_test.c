@@ -36,8 +36,8 @@ static void time_add_returns_never_on_overflow(struct kunit *test)
 }
 
 /*
- * The next deadline is a whole number of periods after the old deadline, not after now, and at most
- * S64_MAX.
+ * The next deadline is a whole number of periods after the old deadline, not after now.  If that
+ * sum is above S64_MAX, the next deadline is S64_MAX.
  */
 static void time_forward_counts_periods_from_old_deadline_not_from_now(struct kunit *test)
 {

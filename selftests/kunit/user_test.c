@@ -11,7 +11,7 @@
 
 static const struct theap_identity identity = { .uid = KUIDT_INIT(4242) };
 
-/* Get the user of @identity, whose work item is not queued then. */
+/* Get the user of @identity, and check that the user's work item is not queued. */
 static struct theap_user *user_make(struct kunit *test)
 {
 	struct theap_user *user = theap_user_get(identity);

@@ -83,8 +83,9 @@ static bool watchdog_falls_asleep(void)
 
 /*
  * A start wakes the watchdog if the watchdog would sleep past the deadline.  Soon the watchdog
- * sleeps again, for a part of the time to the first deadline: at most 10 s, and the eighth that the
- * timer wheel may add.  If no timer is queued, the watchdog sleeps without end.
+ * sleeps again, for three quarters of the time to the first deadline, but at most 10 s.  The end
+ * that the watchdog publishes is later by an eighth of that sleep, which the timer wheel may add.
+ * If no timer is queued, the watchdog sleeps without end.
  */
 static void watchdog_wakes_for_earlier_deadline(struct kunit *test)
 {
@@ -127,8 +128,9 @@ static void watchdog_wakes_for_earlier_deadline(struct kunit *test)
 
 /*
  * If the hrtimer is armed for an earlier deadline, a start does not arm the hrtimer again.  The
- * start must still wake the watchdog, which would sleep past the deadline.  Here the hrtimer
- * is armed for a stopped timer that has left the heap, so the watchdog does not count it.
+ * start must still wake the watchdog if the watchdog would sleep past the start's deadline.  Here
+ * the hrtimer is armed for a timer that was stopped and has left the heap.  The watchdog does not
+ * count that timer, so the watchdog sleeps without end.
  */
 static void watchdog_is_woken_by_start_despite_hrtimer_of_stopped_timer(struct kunit *test)
 {
@@ -297,7 +299,7 @@ static void expire_one(struct kunit *test)
 
 /*
  * A watchdog timer that expires arms both watchdog timers.  If the first deadline is a day ahead,
- * both sleep.  If that deadline is within the period of 2 s, both stay awake.
+ * both sleep.  If the first deadline is 1 s ahead, both are armed for one period, 2 s.
  */
 static void watchdog_timer_that_expires_arms_both_timers(struct kunit *test)
 {
@@ -312,7 +314,10 @@ static void watchdog_timer_that_expires_arms_both_timers(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, watchdog_sleeps());
 }
 
-/* Let one watchdog timer expire, as with 256 CPUs.  Return: the number of queues it visits. */
+/*
+ * Let one watchdog timer expire while test_queues_next() shows 256 queues per clock, as with 256
+ * CPUs.  Return: how often the watchdog timer has visited a queue.
+ */
 static unsigned int count_visits(struct kunit *test)
 {
 	visits = 0;
@@ -322,13 +327,16 @@ static unsigned int count_visits(struct kunit *test)
 	return visits;
 }
 
-/* On a machine with 256 CPUs the watchdog visits only the queues that have timers. */
+/* On a machine with 256 CPUs the watchdog visits only the queues whose bit is set. */
 static void watchdog_visits_only_queues_with_timers(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
 
 	watchdog_begin(SLOW_MS);
-	/* The first deadline is near, so the watchdog stays awake, and visits each queue once. */
+	/*
+	 * The first deadline is near, so the watchdog stays awake.  A watchdog timer that goes to
+	 * sleep would visit the queues a second time.
+	 */
 	test_start(t, test_now() + SECOND);
 	bitmap_zero(shown_nonempty, 256 * THEAP_CLOCKS);
 	set_bit(test_queue()->bit, shown_nonempty);
@@ -375,8 +383,9 @@ static void watchdog_that_is_awake_is_not_woken_again(struct kunit *test)
 }
 
 /*
- * The watchdog reads about once per second which CPUs are isolated.  Here the test marks this CPU
- * as isolated, although the kernel has not isolated it.  The watchdog corrects the mark.
+ * A watchdog timer that expires reads which CPUs are isolated, unless the module has read that in
+ * the last second.  The test marks this CPU as isolated, although the kernel has not isolated the
+ * CPU.  The watchdog corrects the mark.
  */
 static void watchdog_updates_which_cpus_are_isolated(struct kunit *test)
 {
