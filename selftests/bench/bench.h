@@ -5,12 +5,13 @@
  * A figure is the median of its rounds, with their minimum and maximum.  It is
  * printed to standard output as a row of a table.  It is also written as a line of
  * JSON to the file that bench_open() has opened.  "impl" is the kind of timer or data
- * structure, and "n" the number of timers:
+ * structure.  "n" is the number of timers, or of other things that a round measures:
  *
  *	{"bench":"stop","impl":"4-heap","n":1000,"value":12.3,"unit":"ns",
  *	 "low":12.1,"high":13.0}
  *
- * Figures vary from run to run.  Compare only figures of one run, by their ratio.
+ * Figures vary from run to run, unless the machine's clock counts instructions.  So
+ * compare only figures of one run, by their ratio.
  */
 #ifndef BENCH_H
 #define BENCH_H
@@ -65,12 +66,13 @@ static inline double bench_cpu(void)
 }
 
 /*
- * Return a time in seconds, on a machine with one CPU.  The difference of two calls is the time
- * that the CPU was busy.  With selftests/vm/run -c, the clock of that machine counts instructions.
- * Then 1 s is 10^9 instructions of all programs and the kernel, with its interrupts and softirqs.
+ * Return how long the only CPU of the machine was busy, in seconds, plus a constant.  The caller
+ * subtracts the results of two calls.  With selftests/vm/run -c, the machine's clock counts
+ * instructions.  Then 1 s is 10^9 instructions of all programs and the kernel, with its interrupts
+ * and softirqs.
  *
- * The idle time is that of /proc/stat, or that of the module halted, if it is loaded.  The module
- * is needed since Linux 7 (halted/halted.c).
+ * Busy time is all time but idle time.  The idle time is from the module halted if that module is
+ * loaded, otherwise from /proc/stat.  Since Linux 7, /proc/stat is not exact (halted/halted.c).
  */
 double bench_busy(void);
 

@@ -26,7 +26,7 @@
 #define KICKED	1024		/* timers that one measured BATCH or KICK starts */
 #define MANY	1000000		/* timers with which memory is measured */
 #define CONTEXTS	100	/* contexts that are opened and closed, one after the other */
-#define TURNS	1000	/* turns of a loop, with one SYNC or one poll each */
+#define TURNS	1000	/* turns of an event loop, with one SYNC or one poll each */
 
 static struct timerheap *th;
 static int fds[TIMERS], epoll;
@@ -225,7 +225,7 @@ static double sync_each_turn(void)
 	return bench_cpu() - begin;
 }
 
-/* Poll once for each turn, as any loop must.  No descriptor is ready. */
+/* Poll once for each turn, as any event loop must.  No descriptor is ready. */
 static double poll_each_turn(void)
 {
 	struct epoll_event event;
@@ -333,7 +333,7 @@ static int64_t free_memory(void)
 /*
  * Print the bytes per timer: slots, timers, event ring, heaps and page tables together.
  * @before is the free memory before the context was opened.  The module allocates heaps in
- * segments of 16 KiB and the rest in pages, so only many timers give an exact figure.
+ * segments of 16 KiB, and slots in whole pages, so only many timers give an exact figure.
  */
 static void print_memory(int64_t before)
 {

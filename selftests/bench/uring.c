@@ -50,14 +50,14 @@
 #define UPDATES		1000	/* changed timeouts in measure_updates() */
 #define ENTRIES		4096	/* entries of the submission queue */
 #define MOST_ENTRIES	65536	/* entries of the completion queue: io_uring permits no more */
-#define BUCKETS		2048	/* buckets of the wheel, each 10 ms: longer than a timeout */
+#define BUCKETS		2048	/* of the wheel, TURN ns each: longer than a timeout */
 #define KICK_MAX	1024U	/* the most slots of a KICK request */
 #define NONE		UINT32_MAX
 
 /* user_data of requests that are not of a connection. */
 #define TURN_DATA	UINT64_MAX
 #define WAIT_DATA	(UINT64_MAX - 1)
-#define KICK_DATA	(UINT64_MAX - 2)	/* a KICK subtracts its number of slots */
+#define KICK_DATA	(UINT64_MAX - 2)	/* a KICK of nr slots has KICK_DATA - nr */
 
 struct program {
 	const char *name;
@@ -188,8 +188,8 @@ static void slots_postpone(uint32_t connection)
 }
 
 /*
- * Submit the KICKs, since later starts overwrite @kicks.  Prepare a WAIT if none is pending; the
- * caller submits the WAIT.
+ * Submit KICKs for the slots in @kicks.  The kernel reads @kicks at submission, and later starts
+ * overwrite @kicks.  Prepare a WAIT if none is pending; the caller submits the WAIT.
  */
 static void slots_before_wait(void)
 {
@@ -395,8 +395,8 @@ static void open_ring(void)
 }
 
 /*
- * Start the timeouts, spread over their span.  Return: the busy time of the next MEASURED ns, in
- * percent of MEASURED.
+ * Start the timeouts one after another, within about @timeout ns.  Then serve for MEASURED ns.
+ * Return: the time for which the CPU was busy in these MEASURED ns, in percent.
  */
 static double measure(void)
 {

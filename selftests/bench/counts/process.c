@@ -3,8 +3,9 @@
  * Count the instructions of the library's engine in the process, which serves timers without the
  * module.
  *
- * This is a program of its own, since slots.c replaces the library's KICK by an empty function.
- * The program advances the clock itself (a manual clock), so the engine arms no timerfd.
+ * This program is not part of "counts", where slots.c of this folder replaces the library's KICK by
+ * an empty function.  The program advances the clock itself (a manual clock), so the engine arms no
+ * timerfd.
  */
 #include <stdlib.h>
 

@@ -33,9 +33,10 @@ void __timerheap_kick_ticker(struct timerheap *th, uint32_t slot)
 }
 
 /*
- * Make all slots queued at their deadline, with an event in the ring, and count the operations.
- * The counted stop discards the event of each slot.  So make all events again before the program
- * takes them.
+ * Count the operations on slots that are queued at their deadline and have an event in the ring.
+ *
+ * The counted stop discards the event of each slot.  So store an expiration in each slot again
+ * before timerheap_next() is counted.
  */
 void count_slots(void)
 {

@@ -3,9 +3,9 @@
  * The kernel benchmark: several kinds of timers do the same work.
  *
  * A contender is a kind of timer: memory for each timer, and a few functions.  The
- * benchmark calls them through pointers, so the cost of a call is the same for all
- * contenders.  No two timers share a cache line, as if each timer were a member of a larger
- * object.
+ * benchmark calls these functions through pointers, so the cost of a call is the same for
+ * all contenders.  No two timers share a cache line, as if each timer were a member of a
+ * larger object.
  */
 #ifndef BENCH_H
 #define BENCH_H
@@ -17,7 +17,7 @@
 
 /*
  * The memory of each timer, in bytes: whole cache lines of 64 bytes, enough for the largest timer,
- * an hrtimer.  An hrtimer has 64 bytes on Linux 6, and 72 on Linux 7.3.
+ * an hrtimer.  An hrtimer has 64 bytes on Linux 6, and 80 on Linux 7.3.
  */
 #define TIMER_SIZE	ALIGN(sizeof(struct hrtimer), 64)
 
@@ -28,14 +28,14 @@ enum grain { EXACT, JIFFIES, NEVER };
  * struct contender - a kind of timer
  * @name:      its name in the figures
  * @grain:     the resolution of its deadlines
- * @time:      convert a time in nanoseconds of CLOCK_MONOTONIC to the unit of @start;
+ * @time:      convert a time in nanoseconds of CLOCK_MONOTONIC to the unit that @start takes;
  *             the conversion is not measured, since a user of such timers would keep
  *             times in that unit
  * @setup:     initialize a timer that is not pending
- * @start:     make a timer expire at @time, whether it is pending or not
+ * @start:     make a timer, pending or not, expire at a time that @time has converted
  * @stop:      stop a timer, in the cheapest way
  * @stop_sync: stop a timer, wait for its function, and dequeue it
- * @end:       end the life of a stopped timer; NULL: nothing to do
+ * @end:       release what @setup has reserved for a timer, which is stopped; NULL: nothing to do
  * @is_clean:  return true if no work remains for timers that have expired; NULL: no work
  *             remains after the function of the timer
  *
@@ -70,7 +70,7 @@ static inline void *array_at(const struct array *array, u32 i, size_t size)
 	return array->pieces[i / PIECE] + i % PIECE * size;
 }
 
-/* A set of @nr timers, with a shuffled order in which the benchmark uses them. */
+/* A set of @nr timers.  Only work.c uses their shuffled @order and their @deadlines. */
 struct timer_set {
 	const struct contender *contender;
 	u32 nr;
@@ -105,7 +105,7 @@ int bench_work(const struct contender *contender, u32 n);
 
 /*
  * expiry.c: measure the cost of an expiry, which is the time that a loop loses by the expiry.
- * Before that, bench_expiry_calibrate() measures the time of the loop without expiries.
+ * bench_expiry_calibrate() must run first: it measures the time of the loop without expiries.
  */
 void bench_expiry_calibrate(void);
 int bench_expiry(const struct contender *contender, u32 n);

@@ -156,7 +156,8 @@ static int mass_expiry(const struct contender *contender, u32 n)
 }
 
 /*
- * Measure the mass expiry of @n timers, and single expiries while @n other timers are pending.
+ * Measure the mass expiry of @n timers, but not of "touch", which never expires.  If deadlines are
+ * exact, also measure single expiries while @n other timers are pending.
  * Return: 0 or -ENOMEM.
  */
 int bench_expiry(const struct contender *contender, u32 n)

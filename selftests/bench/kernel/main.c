@@ -3,7 +3,7 @@
  * The kernel benchmark: it runs while the module is being loaded.
  *
  * The benchmark prints lines of JSON to the kernel log, and occupies one CPU, or with crowd=1
- * all CPUs, until it ends.  Do not load the module on a machine that does other work.
+ * up to all CPUs, until it ends.  Do not load the module on a machine that does other work.
  */
 #include <linux/module.h>
 #include <linux/preempt.h>

@@ -20,8 +20,9 @@
 #define EACH	100U	/* operations of a round */
 /*
  * The time from a start of the measured timer to its deadline, in ns.  bench_scans() sets the
- * period of the watchdog timers to 2 s.  These timers sleep for longer only if the next deadline is
- * more than 2 s away.  So they stay awake, and no measured start has to wake them.
+ * period of the watchdog timers to 2 s.  The watchdog goes to sleep only if no timer is queued, or
+ * if the next deadline is more than 2 s away (watchdog.c).  Before a measured start, prepare()
+ * stops the timer with softirqs off.  So no measured start has to wake the watchdog.
  */
 #define FAR	(3 * NSEC_PER_SEC / 2)
 
@@ -102,8 +103,8 @@ static void prepare(void (*operation)(struct theap_timer *timer), struct theap_t
 	else
 		measure_start(timer);
 	/*
-	 * measure_watchdog() calls the function of this watchdog timer.  The timer must not be
-	 * pending then, as after an expiry: the function arms only a timer that is not pending.
+	 * measure_watchdog() calls the function of this watchdog timer, as if the timer had
+	 * expired.  The function arms only a timer that is not pending.
 	 */
 	timer_delete(&theap_watchdog_timers[0].timer);
 }

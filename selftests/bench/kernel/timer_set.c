@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Sets of many timers.  A set has a shuffled order of use, which no prefetcher can predict.
+ * Sets of many timers.  A set has a shuffled order for work.c, which no prefetcher can predict.
  *
  * The timers are in pieces of 4096, which kmalloc() takes from the kernel's linear mapping.
  * One large array would need vmalloc().  In User Mode Linux each page of vmalloc() memory

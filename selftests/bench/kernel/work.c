@@ -7,6 +7,8 @@
  * round of "restart" first stops its timers, which is not measured.  The deadlines of the pending
  * timers are random, between one and two hours from now.  A round uses the next timers of a
  * shuffled order.  With a million timers, the next timer is usually not in a cache, as in a server.
+ *
+ * work_timeouts() also measures request timeouts, with other deadlines and in another order.
  */
 #include <linux/ktime.h>
 #include <linux/mm.h>
@@ -60,10 +62,10 @@ static s64 choose(enum kind kind, s64 base, s64 deadline, u32 i)
 	}
 }
 
-/* A timer that the round uses; next_turns() finds it before the time is measured. */
+/* A timer of a round.  next_turns() finds the timer before the measurement of the round begins. */
 struct turn {
 	void *timer;
-	s64 deadline;	/* the deadline of its first start, in nanoseconds */
+	s64 deadline;	/* of its first start, in nanoseconds; undefined for a new timer */
 	s64 when;	/* its new deadline in this round, in the contender's unit */
 };
 
@@ -103,9 +105,9 @@ static u64 work_round(const struct contender *contender, enum kind kind, struct 
 }
 
 /*
- * Measure an operation on timers of @set.  After each round, stop the timers that the round has
- * added, or start the timers of the round for their first deadlines.  After a round of RESTART, the
- * timers have their first deadlines already.
+ * Measure an operation on timers of @set.  After each round, undo what the round has done.  Stop
+ * the timers that the round has added, or start the timers that the round has stopped or moved, for
+ * their first deadlines.  After a round of RESTART, the timers have their first deadlines already.
  */
 static void work(const char *bench, struct timer_set *set, u32 n, enum kind kind, s64 base,
 		 struct turn *turns)
@@ -138,8 +140,8 @@ static void work(const char *bench, struct timer_set *set, u32 n, enum kind kind
 /*
  * Measure the start and the stop of a request's timeout.  An operation starts a timer, and stops
  * the timer that was started @n operations before.  So @n timers are pending.  The first 2 * @n
- * operations are not measured.  So a figure includes work that a contender has deferred from
- * earlier operations, such as the removal of stopped timers from a heap.
+ * operations, in whole rounds, are not measured.  So a figure includes work that a contender has
+ * deferred from earlier operations, such as the removal of stopped timers from a heap.
  *
  * @stop is the contender's stop; or its synchronous stop, for a timer that is part of the request
  * and is freed with it.

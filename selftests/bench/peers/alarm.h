@@ -2,7 +2,7 @@
 /*
  * The timerfd that wakes a program whose timers are in a heap.
  *
- * The program sets the timerfd again only to an earlier deadline.  One wake-up that is too early
+ * Until the timerfd expires, the program sets it only to an earlier deadline.  One early wake-up
  * costs less than a system call for each change of the first deadline.
  */
 #ifndef ALARM_H

@@ -9,7 +9,7 @@
 #include "workloads.h"
 
 #define ROUNDS		5
-#define ROUND		(30 * MSEC)	/* duration of a round */
+#define ROUND		(30 * MSEC)	/* time limit of a round */
 #define LOST		1000	/* every 1000th request has no answer */
 #define RESERVE		200	/* timers for lost requests; if all are used, a round ends */
 
@@ -196,7 +196,7 @@ static void spread_out(struct worker *worker)
 	peer_turn(worker->peer, worker->set);
 }
 
-/* Do all kinds of work in one thread.  All its timers are pending before and after the work. */
+/* Do the wanted kinds of work in one thread, whose timers are pending before and afterwards. */
 static void run_kinds(struct worker *worker)
 {
 	for (uint32_t i = 0; i < RESERVE; i++)

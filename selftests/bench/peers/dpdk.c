@@ -3,14 +3,14 @@
  * DPDK's rte_timer: a skip list for each of DPDK's threads (lcores).
  *
  * A thread calls rte_timer_manage() in its main loop.  The more often it calls, the more
- * exact are its timers.  DPDK never sleeps: to wait for a timer, a thread polls and keeps
+ * exact are its timers.  rte_timer does not sleep: to wait for a timer, a thread polls and keeps
  * its CPU busy.  DPDK is intended for such use.  DPDK's own example calls rte_timer_manage()
  * only every 10 ms, but its loop does not sleep.  The benchmark's workload that polls every
  * 10 ms sleeps between two polls.
  *
- * A thread that DPDK has not created registers itself.  The skip list belongs to the thread,
- * not to the set of timers.  This peer uses no huge pages, devices or files.  Spans are in ticks of
- * DPDK's own clock.
+ * open_dpdk() registers each thread except the one that has initialized DPDK.  The skip list
+ * belongs to the thread, not to the set of timers.  This peer uses no huge pages, devices or files.
+ * Spans are in ticks of DPDK's own clock.
  */
 #include <err.h>
 #include <pthread.h>
@@ -30,17 +30,17 @@
 
 struct set {
 	uint32_t n;
-	bool registered;	/* open_dpdk() has registered this thread */
+	bool registered;	/* open_dpdk() has registered the thread of this set */
 	uint64_t expired;	/* timers that have expired in this call of reap_dpdk() */
-	uint64_t *periods;	/* for each timer: period in ns until the first expiry, then 0 */
+	uint64_t *periods;	/* periods in ns of tickers that have not expired yet; else 0 */
 	struct rte_timer *timers;
 };
 
 static double ticks_in_ns;
 
 /*
- * Initialize DPDK, once per process.  DPDK gets one thread, the one that measures.  Like all other
- * threads of the benchmark, that thread may run on any CPU.
+ * Initialize DPDK, once per process.  The calling thread, which is the one that measures, becomes
+ * DPDK's first lcore.  Like all other threads of the benchmark, that thread may run on any CPU.
  */
 static void set_up(void)
 {
@@ -78,8 +78,9 @@ static void begin_span(struct set *set, struct rte_timer *timer, uint64_t ns,
 		       enum rte_timer_type type);
 
 /*
- * Handle an expiry.  A periodic rte_timer first expires one period after its start.  So the peer
- * first starts a one-shot timer, for any deadline, and makes it periodic when it expires.
+ * Handle an expiry.  A periodic rte_timer first expires one period after its start, but the first
+ * deadline of a ticker may be at another time.  So the peer starts a one-shot timer for the first
+ * deadline, and makes the timer periodic at that expiry.
  */
 static void expired(struct rte_timer *timer, void *arg)
 {

@@ -17,7 +17,7 @@
 
 #define PAUSE	(10 * MSEC)	/* time between two polls */
 #define TICKING	SEC		/* duration of a round of tickers */
-#define ROUNDS	3		/* rounds, if one thread has at most FEW timers; otherwise 1 */
+#define ROUNDS	3		/* the most rounds of a workload; see rounds_for() */
 #define FEW	10000
 
 /* A thread and its timers. */
@@ -89,8 +89,9 @@ static void stop_all(const struct part *part)
 }
 
 /*
- * Measure how long it takes to start all timers.  The new deadlines are earlier than those before
- * the stop.  So a peer that keeps stopped timers queued has to move each of these timers.
+ * Stop all timers, and measure how long it takes to start them again.  The new deadlines are
+ * earlier than the old ones, as they are in start_all().  So a peer that keeps stopped timers
+ * queued has to move each of these timers.
  */
 static void measure_start_time(const struct part *part)
 {
@@ -164,7 +165,10 @@ static void record(struct rounds *rounds, struct state before)
 	rounds->sleeps[round] = (double)(after.sleeps - before.sleeps) / expiries;
 }
 
-/* Do one round: it begins when all threads are ready, and ends when all threads have finished. */
+/*
+ * Do one round: all threads begin @work together.  The first thread reads the counters before it
+ * waits for the other threads to begin, and again when all threads have finished.
+ */
 static void measure_round(struct part *part, struct rounds *rounds,
 			  void (*work)(const struct part *part))
 {

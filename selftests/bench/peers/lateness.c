@@ -19,8 +19,9 @@
  *			reader, the return from its system call
  *
  * Meanwhile a neighbor works on the same CPU: another process, which has other timers, or computes.
- * The reader has real-time priority, so it need not wait for the neighbor's program.  The reader
- * waits only for interrupts and for the kernel's work in interrupts.  The situations are:
+ * The reader has real-time priority (exception: "timerheap, ring"), so it need not wait for the
+ * neighbor's program.  The reader still waits for interrupts, for the kernel's work in interrupts,
+ * and for other work of the kernel that cannot be preempted.  The situations are:
  *
  *	pending		the other timers are pending, with deadlines an hour or more away
  *	postponed	the other timers are idle timeouts of 10 s, each postponed every 5 s
@@ -156,7 +157,10 @@ static const struct situation *situation;
 static const struct contender *contender;
 static uint64_t seed;
 
-/* Samples of the lateness and of its two parts, in us; groups[1]: of flows due after an instant. */
+/*
+ * Samples of the lateness and of its two parts, in us.  groups[1] has the samples of flows that are
+ * due after an instant, and groups[0] all other samples.
+ */
 static struct group {
 	double late[MOST_SAMPLES], until_fired[MOST_SAMPLES], after_fired[MOST_SAMPLES];
 	uint32_t nr;
@@ -224,8 +228,9 @@ static const struct peer sleeper = {
 /* The ways to wait for slots of timerheap. */
 
 /*
- * Open a context without the limit of a user's CPU time, as programs with real-time priority do.
- * All such contexts share one queue on a CPU, as the contexts of a user do.
+ * Open a context without the limit of a user's CPU time, as a program with real-time priority
+ * would.  All such contexts share one queue per CPU and clock, as the contexts of one user do.  So
+ * the reader shares a queue with a neighbor of the same user.
  */
 static void *open_unlimited(uint32_t n, bool exact)
 {
@@ -341,8 +346,8 @@ static uint32_t *shuffled(void)
  * In the first TURNS turns, start the timeouts in random order.  In each later turn, postpone the
  * next timeouts of that order, without end, so that each is postponed once in TURNS turns.
  *
- * After IDLE, the first deadlines of the timeouts begin to pass, and the kernel begins to check
- * postponed timeouts.  Only then let the reader begin the measurement.
+ * After IDLE, the first deadlines of the timeouts begin to pass, and timerheap begins to check
+ * postponed slots.  Only then let the reader begin the measurement.
  */
 static void postpone_all(void)
 {
@@ -432,13 +437,13 @@ static pid_t start_neighbor(void)
 
 static void *flows;
 static uint64_t deadlines[FLOWS];
-static bool aimed[FLOWS];	/* the flow's deadline is within WINDOW of a multiple of PERIOD */
+static bool aimed[FLOWS];	/* if @at_instants: the flow is due within WINDOW of an instant */
 static uint32_t wanted, skipped;	/* samples to take, and those to skip before them */
 
 /*
- * Start the timer of a flow, for one to two milliseconds later.  If the neighbor's timers are due
- * at instants, start the timer for one to two milliseconds before the next instant.  When it then
- * expires, aim at that instant.
+ * Start the timer of a flow.  If the neighbor's timers are not due at instants, the deadline is one
+ * to two milliseconds later.  Otherwise the flow has two deadlines for each instant.  The first is
+ * one to two milliseconds before the instant, the second at most WINDOW before or after it.
  */
 static void send_next(uint32_t flow)
 {

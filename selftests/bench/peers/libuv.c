@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * libuv: each thread has an event loop, which has its timers in a heap.  The spans of timers
- * are in whole milliseconds and begin with the turn of the loop.  This peer rounds the spans
- * up, so that no timer is early.
+ * are in whole milliseconds, and begin at the loop's last reading of the clock.  This peer rounds
+ * the spans up, so that no timer is early.
  */
 #include <err.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static void expired(uv_timer_t *timer)
 {
 	struct set *set = (struct set *)timer->loop;
 
-	/* This turn still calls the functions of all due timers.  Then uv_run() does not wait. */
+	/* Let uv_run() call the functions of all due timers, and return without waiting. */
 	uv_stop(&set->loop);
 	peer_expired(timer - set->timers, 1);
 }

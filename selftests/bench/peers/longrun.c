@@ -4,9 +4,9 @@
  *
  *	longrun [-q] [-r] [-w WORKLOAD] [-n TIMERS] [-p PEER] [FILE]
  *
- * It prints a table, and writes lines of JSON to FILE.  With -w, -n and -p, only workloads whose
- * name contains WORKLOAD, with TIMERS timers, and peers whose name matches PEER are measured.  PEER
- * is an extended regular expression.
+ * It prints a table, and writes lines of JSON to FILE.  With -w and -n, only workloads whose name
+ * contains WORKLOAD, with TIMERS timers, are measured.  With -p, only the peer "none" and peers
+ * whose name matches PEER, an extended regular expression, are measured.
  * With -q, only workloads and peers that are marked quick are measured, for "make check".  With -r,
  * only the timers of Go, Tokio and Java are measured, in programs of their own, which must be in
  * PATH.
@@ -16,7 +16,8 @@
  * its system calls, and of interrupts and softirqs.  So work that a peer leaves to a later
  * interrupt counts, too.
  *
- * Without -q, the module halted must be loaded (../halted).
+ * Without -q, the module halted (../halted) must be loaded: it measures idle time more exactly than
+ * /proc/stat.
  *
  * The program acts as a server with n connections or requests.  The server works in turns of 10 ms
  * (TURN).  A periodic timer of the peer begins each turn; in a real server, packets do.  The
@@ -30,9 +31,10 @@
  *	tickers		each timer expires once a second
  *	mass		all timers are due at one instant, and start again when they have expired
  *
- * Before the measurement, the timeouts spread over their span.  The measurement lasts for at least
- * five spans.  Exceptions: one if a span is 30 s, and two if 10^5 or 10^6 timers have a span of
- * 10 s.  With -q the measurement lasts longer, since /proc/stat has a resolution of 10 ms.
+ * Before the measurement, the server starts the timers over one span, and works for at least two
+ * more.  With "requests", the server only works for at least one span.  The measurement lasts for
+ * at least five spans.  Exceptions: one span of 30 s, and two of 10 s with 10^5 or 10^6 timers.
+ * With -q the measurement lasts longer, since /proc/stat has a resolution of 10 ms.
  *
  * The peer "none" does the same work without timers.  Its figures are subtracted from those of the
  * other peers.  For a program in another language, the figures of the same program without timers
@@ -250,7 +252,7 @@ static const struct peer *peer;
 static void *set;
 static uint64_t *deadlines;	/* the deadline of each timer, in ns */
 static uint64_t expired, latest, seed;	/* @latest: the greatest lateness, in ns */
-static bool clock_is_read;	/* peer_now was read since the last call of reap() */
+static bool clock_is_read;	/* handle_expiry() has set peer_now in this call of reap() */
 
 static void read_clock(void)
 {
@@ -298,9 +300,9 @@ static void receive_packets(uint64_t turns)
 }
 
 /*
- * @ending has a list for each turn: the timers of requests that end in it, linked by @next_ending.
- * @unused has the timers without a request.  A request takes a random timer of @unused, so timers
- * are not used again in the order in which they were stopped.
+ * @ending has a list for each of the next REQUEST_TURNS turns: the timers of requests that end in
+ * that turn, linked by @next_ending.  @unused has the timers without a request.  A request takes a
+ * random timer of @unused, so timers are not used again in the order in which they were stopped.
  */
 static uint32_t ending[REQUEST_TURNS], *next_ending, *unused, nr_unused;
 static uint64_t turn_number;
@@ -404,7 +406,7 @@ static struct state state_now(void)
 	return state;
 }
 
-/* Start all timers of a workload, spread over their span, as connections begin over time. */
+/* Start all timers of a workload over one span, as connections begin over time. */
 static void spread_out(void)
 {
 	uint32_t steps = work->span / TURN;
@@ -473,9 +475,9 @@ static struct state measure_peer(void)
 
 /*
  * Run a program that does the same work, with the timers of its language or without.  The program
- * prints "begin" when the measurement begins, and "end" with the number of expiries and the
- * greatest lateness when it ends.  Its arguments are the kind of work, the number of timers, the
- * span in ns, the rate, the seconds, and "timers" or "none".
+ * prints "begin" when the measurement begins.  At the end, the program prints "end" with the number
+ * of expiries and the greatest lateness in ns.  The arguments are the kind of work, the number of
+ * timers, the span in ns, the rate, the duration in seconds, and "timers" or "none".
  */
 static struct state measure_program(const char *timers)
 {

@@ -28,7 +28,7 @@ static const struct peer *const peers[] = {
 
 #define NR	((int)(sizeof(peers) / sizeof(*peers)))
 #define MOST		1000000		/* the most timers that any peer is measured with */
-#define EXPIRY_LEAST	10000		/* expiry.c needs at least this number of timers */
+#define EXPIRY_LEAST	10000		/* timers; with fewer, expiries are not measured */
 #define TIME_LIMIT	240		/* seconds, after which a peer is killed */
 
 _Thread_local uint64_t peer_now;

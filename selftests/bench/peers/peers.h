@@ -3,8 +3,8 @@
  * The peers, which are the timers that a program can use, behind one interface.
  *
  * Each peer is in one short file, and is used as its documentation recommends for many timers.
- * A set is the timers of one thread, or of all threads if the peer is @shared.  A timer is a
- * number from 0.  The conditions are the same for all peers:
+ * A set is the timers of one thread.  Exception: in churn.c all threads use one set if the peer is
+ * @shared.  A timer is a number from 0.  The conditions are the same for all peers:
  *
  *  - Event loops read the clock once per turn, and spans begin at that reading.  The
  *    workloads read the clock once per turn, too (lateness.c also at each event).  peer_now is
@@ -13,6 +13,8 @@
  *    While time is measured, turn() is called after at most BURST operations.  A stop with a
  *    restart counts as one operation.  turn() is also called between the last operation and
  *    reap().  A server that gets BURST packets by one epoll_wait() would do the same.
+ *    Exception: longrun.c may do more operations between two calls of turn(), for example if
+ *    many timers expire together.
  *  - A server calls epoll_wait() for its sockets in any case, so no figure includes such a call.
  *    But if a peer needs a call to get its own events, its figures include that call.
  *  - System calls are counted in libc's functions, including the calls that libraries make.
@@ -29,7 +31,7 @@
 #define SEC	UINT64_C(1000000000)
 #define HOUR	(3600 * SEC)
 
-/* The most operations between two calls of turn(). */
+/* The most operations between two calls of turn() while time is measured; see above. */
 #define BURST	64
 
 /* The duration of request and idle timeouts, in ns. */
@@ -44,8 +46,8 @@
  * @lazy:     a postponed timer is checked at its old deadline, and that check takes time
  * @expires_as: another peer whose timers expire in the same way; only that peer's expiry is
  *            measured.  NULL: there is none
- * @threads_as: another peer, which is measured instead of this peer if timers of several
- *            threads expire.  In both peers the threads share nothing.  NULL: there is none
+ * @threads_as: another peer, which expiry.c measures instead of this peer with several threads.
+ *            In both peers the threads share nothing.  NULL: there is none
  * @open:     make a set of @n timers that are not pending; @exact: choose a resolution below
  *            a millisecond, if the peer has a choice.  Return: NULL, with errno, if the
  *            system does not support the peer
@@ -56,7 +58,7 @@
  * @turn:     end a turn of the loop: make the deferred system calls (see above), or let an
  *            event loop read its clock; NULL: nothing to do
  * @reap:     call peer_expired() for all timers that have expired; @wait: wait until one has
- *            expired, and handle only as many as one call or turn returns
+ *            expired, and handle at least those that one call or turn returns
  * @inside:   call @work as the event loop would call a handler; NULL: the workload calls
  *            @work directly
  * @close:    free the set
@@ -88,13 +90,16 @@ extern _Thread_local uint64_t peer_now;
 /* The function that reap() calls for a timer that has expired @times times. */
 extern _Thread_local void (*peer_expired)(uint32_t timer, uint64_t times);
 
-/* The span, in ns, of timers for which libevent has a faster queue; open() reads it. */
+/*
+ * Timers with this span, in ns, share a queue in libevent (libevent.c).  The program sets
+ * peer_timeout before it calls open().  0: the timers have no common span.
+ */
 extern uint64_t peer_timeout;
 
 /* The number of counted system calls of this thread. */
 extern _Thread_local uint64_t peer_calls;
 
-/* Allocate a zeroed array; exits if there is no memory. */
+/* Allocate a zeroed array of @n elements; exit if there is no memory. */
 void *peer_array(uint32_t n, uint32_t size);
 
 /* Return the span from peer_now to @when; 0 if @when has passed. */

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * New timers: create a set and start each timer for the first time.  The figures are the CPU time
- * to create and to start, and the system calls.  Two more figures are the memory of the armed
- * timers, and the kernel's part of that memory.
+ * New timers: create a set and start each timer for the first time.  The figures, per timer, are
+ * the CPU time to create and to start, and the system calls.  Two more figures are the memory of
+ * the armed timers, and the kernel's part of that memory.
  *
  * Memory is measured as the decrease of the machine's free memory.  The kernel may free the
  * memory of earlier programs late.  That makes the figure inexact by up to a megabyte.  So memory
  * is measured only with MANY or more timers.
  *
- * The deadlines are TIMEOUT from now, or up to one second earlier.  A later workload sets deadlines
- * to TIMEOUT from the time at which it runs, so it always postpones the timers.
+ * The deadlines are TIMEOUT from now, or up to one second earlier.  The workloads request and idle
+ * later set deadlines to TIMEOUT from the time at which they run, so they postpone the timers.
  */
 #include <unistd.h>
 

@@ -8,6 +8,7 @@
  *
  * The peer "io_uring, lazy" avoids the search.  A postponement only stores the new deadline, and a
  * stop only stores 0.  When the old deadline has passed, the timeout is submitted again or dropped.
+ * Exceptions: a start with an earlier deadline, and a stop of a periodic timer, need the search.
  */
 #include <err.h>
 #include <errno.h>
@@ -23,13 +24,13 @@
 #define CQ_MOST	65536			/* completions: the most that io_uring permits */
 #define NO_TIMEOUT	UINT64_MAX	/* user_data of requests other than timeouts */
 
-#ifndef IORING_TIMEOUT_MULTISHOT	/* newer than Debian's header */
+#ifndef IORING_TIMEOUT_MULTISHOT	/* newer than Debian 12's header */
 #define IORING_TIMEOUT_MULTISHOT	(1U << 6)
 #endif
 
 struct timeout {
 	uint64_t period;
-	uint64_t deadline;	/* if the set is lazy; 0: the timer is not pending */
+	uint64_t deadline;	/* if the set is lazy; 0: not pending, or REPEATING */
 	uint64_t queued;	/* if the set is lazy: the time of the kernel's timeout, in ns */
 	enum { IDLE, ONCE, REPEATING } state;
 };
@@ -48,8 +49,9 @@ static void *open_uring(uint32_t n, bool exact)
 	struct set *set = peer_array(1, sizeof(*set));
 	struct io_uring_params params = {
 		/*
-		 * One thread submits and waits.  The completions of 32 000 timers fit in the queue.
-		 * If the queue is full, the kernel keeps further completions in a list.
+		 * One thread submits and waits.  The completion queue has room for two completions
+		 * of each timer, with up to 32 000 timers.  If the queue is full, the kernel keeps
+		 * further completions in a list.
 		 */
 		.flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
 			 IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_CQSIZE,
@@ -202,7 +204,7 @@ static void take_events(struct set *set)
 		int result = cqe->res;
 
 		io_uring_cqe_seen(&set->ring, cqe);
-		/* -ENOENT and -EALREADY are no failures: the timeout is just expiring. */
+		/* -ENOENT and -EALREADY are no failures: the timeout has expired or is expiring. */
 		if (data == NO_TIMEOUT && result != -ENOENT && result != -EALREADY)
 			errx(1, "io_uring, modify or remove: %s", strerror(-result));
 		if (result == -ETIME)
@@ -308,8 +310,9 @@ static void turn_lazy(void *arg)
 }
 
 /*
- * With @wait, take only the events that one system call has returned.  A loop over all events might
- * never end, if timeouts that the program starts again expire during the loop.
+ * Take all events.  Exception: with @wait, wait at most once, and take only the events that are
+ * then in the completion queue.  A loop that asks the kernel for further events might never end:
+ * timeouts that the program starts again may expire during the loop.
  */
 static void reap_lazy(void *arg, bool wait)
 {

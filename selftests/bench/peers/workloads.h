@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The workloads: each measures the same work of all peers.
+ * The workloads.  Each does the same work with all peers that it measures.
  *
  * After the workloads of start.c and churn.c, all timers of a set are pending, with deadlines
  * far in the future.  expiry.c measures a set last, and leaves no timer pending.

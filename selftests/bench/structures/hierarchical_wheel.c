@@ -3,8 +3,9 @@
  * Hierarchical timing wheels with a delay queue, as in Kafka.
  *
  * A bucket of the lowest wheel is one tick long.  A bucket of each next wheel is as long as
- * the whole wheel below it.  A timer is in the lowest wheel that reaches to the tick at which
- * the timer expires.  As time passes, the timer moves to lower wheels.
+ * the whole wheel below it.  insert() puts a timer into the lowest wheel that reaches to the tick
+ * at which the timer expires.  When a bucket of a higher wheel begins, expire() moves the timers of
+ * the bucket to lower wheels, or expires them.
  *
  * Ticks without timers cost nothing.  The buckets in use, at most 256, are in a small heap,
  * ordered by the time at which they begin.  expire() goes from one of these buckets to the

@@ -11,7 +11,7 @@
 void *kvmalloc_array(size_t n, size_t size, gfp_t gfp)
 {
 	(void)gfp;
-	/* Aligned as by vmalloc(), so that a group of four entries fills one cache line. */
+	/* Align a segment to pages, as in the kernel, so that four entries fill a cache line. */
 	return aligned_alloc(4096, n * size);
 }
 

@@ -51,9 +51,9 @@ struct timer {
 	};
 	union {
 		struct {
-			uint32_t slot;		/* wheel with circles: its slot, */
-			uint32_t circles;	/* circles to wait, */
-			uint32_t shift;		/* slots to shift it by after the last circle */
+			uint32_t slot;		/* wheel with circles: the timer's slot, */
+			uint32_t circles;	/* turns of the wheel that it still waits, */
+			uint32_t shift;		/* and how many slots it then moves on */
 		};
 		uint32_t heap;			/* designs with locks (locks.c): its heap's index */
 		struct {
@@ -103,9 +103,9 @@ struct structure {
 };
 
 /*
- * The number of threads, one per CPU of the machine that Documentation/performance.md describes.
- * @thread is the index of the thread whose heap insert() uses, in the design with a heap per
- * thread.  Usually it is the calling thread (threads.c).
+ * The number of threads of threads.c: one per CPU of the machine that Documentation/performance.md
+ * describes.  In the design with a heap per thread, insert() uses the heap with index @thread.
+ * Usually @thread is the index of the calling thread.  For "random heap", it is a random one.
  */
 #define THREADS	2
 extern _Thread_local unsigned int thread;
@@ -116,10 +116,10 @@ static inline uint64_t tick_of(int64_t when)
 	return (when + TICK - 1) / TICK;
 }
 
-/* Allocate zeroed memory, aligned to pages; exits if there is no memory. */
+/* Allocate zeroed memory, aligned to pages; exit if there is no memory. */
 void *room(size_t nr, size_t size);
 
-/* check.c: does a structure behave as described above?  Prints the first fault. */
+/* check.c: check that @s behaves as described above, and print the first fault. */
 bool check(const struct structure *s);
 
 /* measure.c, threads.c: measure the operations with @n timers, in one or in several threads. */

@@ -14,12 +14,13 @@ import java.util.concurrent.ScheduledThreadPoolExecutor;
  *
  * SPAN is in nanoseconds, and RATE is packets or requests per second.  The program prints "begin"
  * when the measurement begins.  SECONDS later it prints "end", the number of expiries, and the
- * greatest lateness in nanoseconds.  With "none" it does the same work without timers.
+ * greatest lateness in nanoseconds of a connection's timeout.  With "none" it does the same work
+ * without timers.
  *
  * All timers are tasks of a ScheduledThreadPoolExecutor with one thread, since the machine has one
  * CPU.  A task cannot be postponed, so a packet cancels the task of its connection and schedules
  * another one.  The executor removes cancelled tasks from its queue at once.  A periodic timer is a
- * task at a fixed rate, and so are the turns.
+ * task at a fixed rate.  One more such task does a turn of the server every 10 ms.
  */
 final class Longrun {
     private static final long TURN = 10_000_000;

@@ -6,12 +6,13 @@
 //
 // SPAN is in nanoseconds, and RATE is packets or requests per second.  The program prints "begin"
 // when the measurement begins.  SECONDS later it prints "end", the number of expiries, and the
-// greatest lateness in nanoseconds.  With "none" it does the same work without timers.
+// greatest lateness in nanoseconds of a connection's timeout.  With "none" it does the same work
+// without timers.
 //
-// The program uses timers as Go's documentation does.  A time.Ticker begins each turn.  A timeout
-// is a time.AfterFunc: a packet resets the timer of its connection, and a request has a timer of
-// its own, which is stopped when the request ends.  A periodic timer is a time.Ticker with a
-// goroutine.
+// The program uses timers as Go's documentation does.  A time.Ticker begins each turn of 10 ms.
+// A timeout is a time.AfterFunc: a packet resets the timer of its connection, and a request has a
+// timer of its own, which is stopped when the request ends.  A periodic timer is a time.Ticker with
+// a goroutine.
 package main
 
 import (

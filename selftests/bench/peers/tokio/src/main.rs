@@ -7,11 +7,12 @@
 //!
 //! SPAN is in nanoseconds, and RATE is packets or requests per second.  The program prints `begin`
 //! when the measurement begins.  SECONDS later it prints `end`, the number of expiries, and the
-//! greatest lateness in nanoseconds.  With `none` it does the same work without timers.
+//! greatest lateness in nanoseconds of a connection's timeout.  With `none` it does the same work
+//! without timers.
 //!
-//! The runtime has one thread, since the machine has one CPU.  An interval begins each turn.  The
-//! timeouts are in a `DelayQueue`, which tokio-util has for many timeouts.  A packet resets the
-//! entry of its connection.  A periodic timer is an interval in a task of its own.
+//! The runtime has one thread, since the machine has one CPU.  An `Interval` begins each turn of
+//! 10 ms.  The timeouts are in a `DelayQueue`, which tokio-util has for many timeouts.  A packet
+//! resets the entry of its connection.  A periodic timer is an `Interval` in a task of its own.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -150,7 +151,8 @@ impl Server {
         }
     }
 
-    /// Handle an expiry: count it, and start the timeout again, for the next connection.
+    /// Handle the expiry of a connection's timeout: count it, and start the timeout again, for the
+    /// next connection.
     fn expire(&mut self, number: usize) {
         let now = Instant::now();
         let deadline = self.deadline_after(now);
