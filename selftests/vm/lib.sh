@@ -15,7 +15,7 @@ unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # The tree to build from: the tree of the lab, or TIMERHEAP_TREE.  The scripts selftest and
-# mutants set TIMERHEAP_TREE to a changed copy of the tree.
+# mutants set TIMERHEAP_TREE to a folder with other sources, such as a changed copy of the tree.
 top=${TIMERHEAP_TREE:-$(cd "$here/../.." && pwd)}
 build=$top/build
 # Kernels are large and change seldom, so they are kept outside the checkout.
@@ -86,9 +86,9 @@ as_root()
 	fi
 }
 
-# lock FILE: wait for the lock FILE, which one script at a time holds, on descriptor 9.  The kernel
-# releases the lock when all processes have closed that descriptor.  So a child that outlives the
-# script must not inherit the descriptor.
+# lock FILE: lock FILE on descriptor 9; if another script holds the lock, wait up to an hour.  The
+# kernel releases the lock when all processes have closed that descriptor.  So a child that outlives
+# the script must not inherit the descriptor.
 lock()
 {
 	mkdir -p "$(dirname "$1")"

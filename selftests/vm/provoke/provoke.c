@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A module that replaces timerheap in the tests of the lab (../selftest).  It causes a kernel
+ * A module that replaces timerheap in most tests of the lab (../selftest).  It causes a kernel
  * warning on demand, and a test checks that the lab reports the warning.
  */
 #include <linux/bug.h>
