@@ -36,7 +36,8 @@ struct object {
 	enum work work;
 	struct timerheap_timer *other;
 	unsigned int called;
-	int refused;		/* what a start after the release returned; 0: released twice */
+	/* What a start after the release returned; 0 if a second release has succeeded. */
+	int refused;
 };
 
 static DEFINE_SPINLOCK(function_lock);

@@ -43,8 +43,8 @@ byte now = 0
 
 /*
  * The timers.  when: the key in the heap.  wanted: the deadline that the user wants; NEVER: the
- * timer is not armed.  inbox: the inbox links the timer.  drained: the code that holds the lock has
- * drained the timer from the inbox, and next requeues the timer if wanted is before when.
+ * timer is not armed.  inbox: the inbox links the timer.  drained: adjust has drained the timer
+ * from the inbox, and has yet to requeue the timer if wanted is before when.
  */
 byte when[2] = BEGIN
 byte wanted[2] = BEGIN
@@ -276,7 +276,7 @@ end:	do
 		 */
 		atomic { !irqs_off && !lock && armed_buffered == EMPTY ->
 			armed_buffered = S64_MIN };
-		/* Collect a batch. */
+		/* Collect a batch, with the lock: handle the timers that are due. */
 		atomic { !irqs_off && !lock && armed_buffered == EMPTY ->
 			irqs_off = true; lock = true; run_now = now };
 		do

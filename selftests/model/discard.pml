@@ -2,11 +2,12 @@
 /*
  * A stop or a start discards the event of the former arming, while the reader takes events and the
  * timer expires (module/device/slot.c, tools/lib/): does each event belong to the current arming,
- * and does each arming end once?
+ * and does each expiration end once?
  *
  * A user starts and stops the timer of a slot.  After each stop, the user sets other data for the
  * next arming.  Meanwhile the kernel expires the timer, and the reader takes events.  A second user
- * may start and stop the same timer.  Then the model only checks that each arming ends once.
+ * may start and stop the same timer.  Then the data does not change, and the model does not check
+ * which arming an event belongs to.
  *
  * All deadlines are equal, so a compare-and-exchange of the deadline succeeds even if another
  * arming has begun.  The deadline is due at any time.  In the code, a user that finds that the slot
@@ -65,7 +66,10 @@ inline exchange_word(number, is_discarded, is_reading) {
  * The user.  old, n, d, r and ok are local variables.
  */
 
-/* Discard the expirations that the reader has not taken.  The slot is idle. */
+/*
+ * Discard the expirations that the reader has not taken.  The user has stopped the timer, or has
+ * found it idle.
+ */
 inline discard() {
 #ifndef M_NO_WAIT_FOR_CHECK
 	!checking;
@@ -120,7 +124,10 @@ inline start() {
 #endif
 		if
 		:: ok ->
-			/* A new deadline of a pending timer continues its arming. */
+			/*
+			 * If the timer is pending, the start replaces the deadline.  That ends the
+			 * armed expiration and begins another one, but no other arming.
+			 */
 			if
 			:: old -> ended++
 			:: else -> arming++; oldest = arming; data_of_arming = data
@@ -146,7 +153,7 @@ proctype user(byte ops; bool alone) {
 		if
 		:: start()
 		:: stop();
-			/* If there is no second user, set other data, as a new owner does. */
+			/* If there is no second user, set the data of the next arming. */
 			if :: alone -> data = arming + 1 :: else fi
 		fi
 	:: else -> break

@@ -14,7 +14,7 @@
  * pop order the link and the head.
  */
 
-/* The size of the search.  The script check sets these macros, except SLOTS. */
+/* The size of the search.  The script "check" sets these macros, except SLOTS. */
 #ifndef THREADS
 #define THREADS	2
 #endif
@@ -43,7 +43,10 @@ byte threads_ended
 #define head_unchanged	(top == t && pushes == p)
 #endif
 
-/* Pop a slot, and own it; if the stack is empty, do nothing.  mine, t, p and next are local. */
+/*
+ * Pop a slot, and own it; if the stack is empty, do nothing.  mine, t, p and next are local
+ * variables of the thread.
+ */
 inline pop() {
 	do
 	:: d_step { t = top; p = pushes };

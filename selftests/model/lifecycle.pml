@@ -24,7 +24,7 @@
 #define FAR	3
 #define NEVER	4
 
-/* The size of the search.  The script check sets these macros. */
+/* The size of the search.  The script "check" sets these macros. */
 #ifndef OPS
 #define OPS	1	/* operations of each user */
 #endif
@@ -43,11 +43,12 @@
 byte now = 0
 
 /*
- * The timer.  when is its key in the heap, nextwhen its new deadline after a modify.  pushed: the
- * timer was in the heap at least once.
+ * The timer.  when: the key in the heap.  nextwhen: the new deadline after a modify.  pushed: the
+ * timer was in the heap at least once.  active_count: the field @active, the number of calls of the
+ * timer's function that have not ended.
  */
 bool in_heap, link_used, pushed
-byte when, nextwhen, active_count	/* active_count: the field @active, calls not yet ended */
+byte when, nextwhen, active_count
 
 /* The queue.  earliest is the earliest deadline in the inbox, first is that of the heap. */
 bool lock, inbox, drained, claimed
@@ -102,7 +103,10 @@ inline to_inbox() {
 #ifdef M_EARLIEST_READ_BEFORE
 	e = earliest;
 #endif
-	/* One step suffices: while the timer is MODIFYING, no other CPU begins to use its link. */
+	/*
+	 * Check the link and add the timer in one step: while the timer is MODIFYING, no other CPU
+	 * changes whether the link is in use.
+	 */
 	atomic { if
 #ifdef M_LINK_READ_EARLY
 	:: !e -> link_used = true; inbox = true
@@ -138,7 +142,7 @@ inline schedule() {
 		:: else -> to = MODIFIED_LATER
 		fi
 	fi;
-	/* An arming begins; or the timer was pending, and its arming continues with d. */
+	/* The deadline of the arming is now d.  If the timer was not pending, an arming begins. */
 	atomic { assert(pending(from) == (wanted != NEVER)); wanted = d }
 }
 
@@ -160,7 +164,8 @@ inline start() { claim(); schedule(); commit() }
 inline choose_deadline() { if :: d = 1 :: d = 2 :: d = FAR fi }
 
 /*
- * Operations of the owner, which holds the lock.  ok, s and changed are its local variables.
+ * Operations of the owner, which holds the lock.  ok, s and changed are local variables of the
+ * owner; in a run top_waiting, run_now and to_call are, too.
  */
 
 inline requeue(from) {
@@ -305,7 +310,10 @@ active proctype softirq() {
 	byte s, run_now, to_call, from, to, e, d;
 	bool ok, top_waiting, inbox_empty, more, changed;
 end:	do
-	/* After a long claim, a run begins soon: in the model, when the claim has ended. */
+	/*
+	 * If a claim of a drained timer lasts long, the code begins a run THEAP_CLAIM_DELAY later.
+	 * The model begins the run when the claim has ended.
+	 */
 	:: atomic { min(first, earliest) <= now || (claimed && status != MODIFYING) -> no_run = false };
 		more = true;
 		do
@@ -342,7 +350,7 @@ end:	do
 			od
 		:: else -> break
 		od;
-		/* A run may find no work, but at most 2 runs in succession. */
+		/* At most 2 successive runs find no work, unless an operation is between them. */
 		atomic {
 			idle_runs = (changed -> 0 : idle_runs + 1);
 			assert(idle_runs <= 2);
@@ -360,7 +368,7 @@ active proctype clock() {
 }
 
 #ifdef OTHER_OWNER
-/* Another CPU locks the queue, to start another timer or to drain the inbox. */
+/* Another CPU drains the inbox, after an addition to it or to stop another timer synchronously. */
 active proctype other_owner() {
 	byte s;
 	bool ok, changed;
@@ -427,7 +435,10 @@ init {
 	assert(users_ended == 2 && no_run && !lock);
 	assert(!transient(status));
 	assert(wanted == NEVER || wanted == FAR);
-	/* The inbox may hold a timer whose key became NEVER, and which was then moved to FAR. */
+	/*
+	 * The inbox may hold a timer that the owner rekeyed to NEVER, and that a user then moved to
+	 * FAR.
+	 */
 	assert(!drained && !claimed && link_used == inbox && (!inbox || earliest == FAR));
 	assert(pending(status) == (wanted != NEVER))
 }

@@ -10,9 +10,9 @@
  * number before its claim ends.  That has the same effect as an addition directly after the claim,
  * before any step of another process.  spin searches this order, too.
  *
- * The serial number of an expiry serves as its deadline and as its time.  So an event is too
- * old if its deadline is less than the number of expirations read.  An event is early if its
- * time is less than its deadline.
+ * The n-th expiry of a slot has n as its deadline and as its time.  An event with which the reader
+ * has read n expirations of a slot is too old if its deadline is less than n.  An event is early if
+ * its time is less than its deadline.
  *
  * (C) to (F) are the barriers of these names in the code.  Only the reader's store of head waits in
  * a buffer, as on a CPU.  The buffer is flushed at any time, and at a full barrier.  A mutant that
@@ -23,7 +23,7 @@
 #define ENTRIES	2	/* SLOTS, rounded up to a power of two, before a growth */
 #define EMPTY	255	/* the store buffer holds no store */
 
-/* The size of the search.  The script check sets these macros. */
+/* The size of the search.  The script "check" sets these macros. */
 #ifndef EXPIRIES
 #define EXPIRIES 2	/* the number of expiries of each slot */
 #endif
@@ -240,7 +240,7 @@ active proctype second_process() {
 #endif
 
 #ifdef M_SECOND_READER
-/* A second reader, which exchanges a count without taking the number from the ring. */
+/* A second reader takes the expirations of slot 0, but leaves the slot's number in the ring. */
 active proctype second_reader() {
 	atomic { expirations_read[0] = expirations_read[0] + expirations[0]; expirations[0] = 0 }
 }

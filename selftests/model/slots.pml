@@ -22,7 +22,7 @@
 #define CHECKING 5	/* the value of queued during a check; it is after each deadline */
 #define EMPTY	6	/* the store buffer holds no store */
 
-/* The size of the search.  The script check sets these macros, except OPS2. */
+/* The size of the search.  The script "check" sets these macros, except OPS2. */
 #ifndef OPS
 #define OPS	1	/* the number of operations of the first user */
 #endif
@@ -102,9 +102,8 @@ inline expire_due() {
 }
 
 /*
- * The deadline is later than run_now.  In slot.c the next check is at the deadline.  In the model
- * the kernel may also defer that check to LAST.  Then the program reads in queued that the check is
- * after the deadline.
+ * The deadline is later than run_now.  In slot.c the next check is at the deadline.  The model may
+ * also defer the check to LAST, so that queued is after the deadline, as for a slot that backs off.
  */
 inline next_check() {
 	if
@@ -189,8 +188,8 @@ inline kick_claimed() {
 /*
  * KICK: check the slot in a claim.  The clock is read before the claim, which may have to wait.  If
  * the deadline is due, slot.c reads the clock again in the claim.  The model leaves out this second
- * reading.  The second reading would change only @fired of the event and, for a periodic slot, the
- * counted periods and the next deadline.
+ * reading, which changes @fired of the event and, for a periodic slot, the counted periods and the
+ * next deadline.
  */
 inline kick() {
 	run_now = now;
@@ -204,11 +203,12 @@ inline kick() {
  * deadline of a periodic slot has already passed, the timer is first queued at the next deadline.
  * So the slot expires only after the step that may fail for lack of memory.
  *
- * The code of slot.c differs from this inline in five ways:
+ * Differences between the code of slot.c and this inline:
  *
  *  - The code reads the clock before the claim.
  *  - The code writes period after deadline.  The claim prevents a check between the two stores.
  *  - MODIFY of an idle slot changes nothing.
+ *  - START of an idle slot discards its expirations.  discard.pml has the discard.
  *  - MODIFY tries its exchange at most 4 times in a claim, and then claims again.
  *  - If the deadline has passed, the code ends the claim, and kicks the slot in a second claim.
  */

@@ -35,8 +35,8 @@ byte status = NO_STATUS
 
 /*
  * The claim.  The code retries until the state is stable and the exchange succeeds.  The
- * model blocks until the state is stable instead.  If it retried, spin could report the
- * retries as an endless loop.
+ * model blocks until the state is stable instead.  So a claim that waits forever is a deadlock,
+ * which the script "check" finds.  The script would not find retries without end.
  */
 inline try_stable_to_modifying(from) {
 	atomic { !transient(status) -> from = status; ok = false;

@@ -3,20 +3,20 @@
  * A queue whose CPU gets stuck (arm.c, steal.c, watchdog.c): do other CPUs run what is due?
  *
  *	process		CPU		what it does
- *	softirq		owning CPU	runs the queue from hrtimer and from resume;
- *					watchdog timer 0
+ *	softirq		owning CPU	runs the queue when hrtimer or resume expires;
+ *					serves watchdog timer 0
  *	ipi_handler	owning CPU	arms the hrtimer, or defers the run
- *	thief		thief's CPU	runs the queue if watchdog timer 1 expires, and from
- *					thief_resume
+ *	thief		thief's CPU	runs the overdue queue when watchdog timer 1 or
+ *					thief_resume expires; serves watchdog timer 1
  *	user		third CPU	starts, modifies and stops the timer
- *	other_cpu	fourth CPU	watchdog timers that were moved to it
+ *	other_cpu	fourth CPU	serves the watchdog timers that were moved to it
  *
  * resume and thief_resume are hrtimers.  resume ends a rest of the queue, which follows a throttled
  * run of the owning CPU, or a deferred notification.  thief_resume continues a thief's run that was
  * throttled.  Each of the two watchdog timers is the peer of the other one.
  *
- * The module also steals after a run and before a sleep of a task.  The model leaves both
- * out: they only run the queue earlier than the watchdog would.
+ * The module also steals after a run or a rest, and before a task sleeps.  The model leaves out
+ * these steals: they run the queue earlier than the watchdog would.
  *
  * The owning CPU gets stuck at any step, also in the middle of a run, but not while it holds the
  * lock.  With THEN_THIEF_STUCK it recovers at any later step, and then the thief's CPU gets stuck.
@@ -49,7 +49,7 @@
 
 /*
  * OPS is the number of operations of the user.  LIMITED is how often, at most, a run is
- * throttled or a notification is deferred.  The script check sets both.
+ * throttled or a notification is deferred.  The script "check" sets both.
  */
 #ifndef OPS
 #define OPS	1
@@ -151,7 +151,7 @@ inline notify() {
 	fi
 }
 
-/* Arm the hrtimer if the first deadline is before armed.  On the owning CPU, interrupts off. */
+/* Arm the hrtimer if the first deadline is before armed.  The owning CPU has interrupts off. */
 inline arm() {
 	read_first();
 	if
@@ -179,8 +179,8 @@ inline defer() {
 }
 
 /*
- * The rest is over, and nothing is due.  With M_REST_ARMS_EARLY the hrtimer is set to the first
- * deadline that was read before @armed became NEVER.
+ * Arm the hrtimer after a rest, if nothing is due.  The mutant M_REST_ARMS_EARLY arms it for the
+ * first deadline that was read before armed became NEVER.
  */
 inline rest_ended() {
 	atomic { !irqs_off -> irqs_off = true };
@@ -433,7 +433,7 @@ end:	do
 
 /*
  * The thief's CPU: when watchdog timer 1 or thief_resume expires, its softirqs run the queue of the
- * owning CPU, if that queue is overdue.
+ * owning CPU, if that queue is overdue.  The softirqs also serve watchdog timer 1.
  */
 
 proctype thief() provided (stuck != THIEF_CPU) {

@@ -3,22 +3,22 @@
  * The back-off of an unread ticker (module/device/slot.c, libtimerheap): is the ticker checked in
  * time when no event of it is left, and is each period counted?
  *
- * One ticker with a period of 1 expires while a reader takes its events.  If it expires while an
- * event is unread, it backs off: the next check is later than the next deadline.  A user may stop
- * the ticker and start it again, in memory.
+ * One ticker with a period of 1 expires while a reader takes its events.  If the run expires the
+ * ticker while an event is unread, the ticker backs off: the next check is later than the next
+ * deadline.  A user may stop the ticker and start it again, in memory.
  *
  * Of the slot's timer the model keeps the time at which it is queued, and whether a KICK or the run
  * has claimed it.  Of the ring it keeps one bit: does the ring have the number of the slot?
  * ring.pml has the entries, and slots.pml has the other operations on a slot.
  *
- * The letters in parentheses are the barriers of these names in the code.  Only the kernel's store
- * of queued waits in a buffer, as in slots.pml.
+ * (A), (B), (E) and (F) are the barriers of these names in the code.  Only the kernel's store of
+ * queued waits in a buffer, as in slots.pml.
  */
 
 #define CHECKING 254	/* the value of queued during a check; it is after each deadline */
 #define EMPTY	255	/* the store buffer holds no store */
 
-/* The size of the search.  The script check sets these macros. */
+/* The size of the search.  The script "check" sets these macros. */
 #ifndef LAST
 #define LAST	4	/* time runs from 1 to LAST, so a check at a later time never happens */
 #endif
@@ -26,7 +26,7 @@
 #define RESTARTS 1	/* how often, at most, the user stops the ticker and starts it again */
 #endif
 
-/* After a check that backs off, the next check is this many periods after the deadline. */
+/* If the ticker backs off, the next check is this many periods after the next deadline. */
 #define BACK_OFF	1
 
 byte now = 1
@@ -43,7 +43,8 @@ byte taken		/* number of periods that the reader has taken; a stop sets it to 0 
 bool run_on, reader_on, user_on
 
 /*
- * The kernel.  run_now, old, passed and next are local variables of the caller.
+ * The kernel.  run_now, old, passed and next are local variables of the process.  run_now: the time
+ * that the run or the KICK has read at its beginning.
  */
 
 inline claim() { atomic { !claimed -> claimed = true } }
@@ -54,7 +55,8 @@ inline ring_put() { atomic { assert(!in_ring); in_ring = true } }
 
 /*
  * Check the slot.  Set next to the time of the next check, and passed to the number of periods that
- * have expired.  If passed is not 0, set old to the number of periods that were unread before.
+ * have expired.  If passed is not 0, set old to the number of periods that were unread before.  If
+ * such periods were unread, and backs_off is true, the ticker backs off.
  */
 inline check(backs_off) {
 #ifndef M_QUEUED_KEPT
@@ -90,7 +92,7 @@ inline check(backs_off) {
 	fi
 }
 
-/* A call adds the slot's number to the ring before its claim ends. */
+/* KICK: check the slot.  Unlike the run, KICK adds the slot's number to the ring in its claim. */
 inline kick() {
 	run_now = now;
 	claim();
@@ -121,7 +123,7 @@ end:	do
 	od
 }
 
-/* Flush the store buffer: the reader can read the new queued. */
+/* Flush the store buffer: the reader and the user can read the new queued. */
 active proctype store_buffer() {
 end:	do
 	:: atomic { queued_buffered != EMPTY ->
@@ -141,7 +143,7 @@ active proctype clock() {
  * has read from queued and deadline.
  */
 
-/* Kick the slot if it backs off, so that the next check is later than the deadline. */
+/* Kick the slot if queued is after the deadline: the ticker backs off, or is being checked. */
 inline kick_if_backs_off() {
 #ifndef M_NO_E
 	q = queued;
@@ -180,18 +182,21 @@ end:	do
 }
 
 /*
- * The user, which stops the ticker and starts it again at a later time.
+ * The user, which stops the ticker and starts it again with a deadline in the future.
  */
 
 active proctype user() {
 	byte q, d, run_now, old, passed, next, restarts = RESTARTS;
 end:	do
 	:: atomic { restarts && now < LAST -> restarts--; user_on = true };
-		/* A stop drops the periods that have passed since the last check. */
+		/*
+		 * A stop drops the periods that have passed since the last check.  So the observer
+		 * does not compare the counts after a stop: armed stays 0.
+		 */
 		atomic { deadline = 0; armed = 0; counted = 0; taken = 0 };
 		d = now + 1;
 		atomic { deadline = d };
-		q = queued;	/* (A) is between the exchange and this load */
+		q = queued;	/* (A) is between the exchange of deadline and this load */
 		if
 		:: q == 0 || q > d -> kick()
 		:: else
@@ -204,7 +209,7 @@ end:	do
  * At any time at which no process is in an operation, and no event is left, the next check is at
  * the deadline or earlier.  It is earlier if a restart has left the timer queued before the
  * deadline.  If the ticker was never stopped, the kernel has counted each period before the
- * deadline once.
+ * deadline once, and the reader has taken all of them.
  */
 active proctype observer() {
 end:	do

@@ -50,7 +50,7 @@ struct holder {
 	struct completion begun;
 };
 
-static struct holder *holders;		/* one for each CPU; NULL: the module is being unloaded */
+static struct holder *holders;		/* one for each CPU; NULL: the module loads or unloads */
 
 static ulong released;
 module_param(released, ulong, 0444);
@@ -62,8 +62,8 @@ MODULE_PARM_DESC(held, "Number of CPUs that are held");
 
 /*
  * Report that the CPU is held, spin for @holder->ms, and store the time of the release.  If a
- * turn of the loop takes longer than a millisecond, the host has stopped the CPU: count one
- * millisecond.
+ * turn of the loop takes longer than a millisecond, count one millisecond: the host has stopped the
+ * CPU or, on PREEMPT_RT, another thread has preempted the spinning thread.
  */
 static void spin(struct holder *holder)
 {

@@ -19,7 +19,7 @@
  * This must hold at any time:
  *
  * - no timer expires before its deadline;
- * - no timer is queued later than its slack allows, unless the core has deferred it since its
+ * - no timer is queued later than its slack allows, unless the core has deferred the timer: its
  *   function was in the batch of another run;
  * - the function of a timer never runs on two CPUs at once, and does not run after
  *   theap_timer_stop_sync() has returned.
@@ -156,13 +156,13 @@ static s64 random_slack(struct rnd_state *random)
 	return random_below(random, span) * NSEC_PER_USEC;
 }
 
-/* If a due timer is still in the batch of another run, the core tries it again this much later. */
+/* How much later the core queues a due timer again if its function is in another run's batch. */
 #define DEFERRED_BY	(50 * NSEC_PER_USEC)
 
 /*
- * Return: whether the core may have deferred a timer to @when because, DEFERRED_BY earlier, its
- * function had not ended.  If the clock of the timer can be stepped, times before and after a step
- * cannot be compared.  Then it is enough that the function has run before.
+ * Return: whether the core may have deferred a timer to @when because the timer's function had not
+ * ended DEFERRED_BY before @when.  On a clock that can be stepped, times before and after a step
+ * cannot be compared.  For such a clock, return whether the function has ever run to its end.
  */
 static bool torture_timer_deferred(const struct torture_timer *t, s64 when)
 {
@@ -179,8 +179,9 @@ static s64 torture_timer_expire(struct theap_timer *timer, s64 now, struct theap
 {
 	struct torture_timer *t = torture_timer_of(timer);
 	/*
-	 * In an early bucket, @when is before the deadline, and @nextwhen is the deadline.  A late
-	 * run may expire the timer while the timer is in that bucket.
+	 * The time for which the timer was queued is the later of the two.  After a deferral, that
+	 * is @when.  In an early bucket, @when may be before the deadline, which is @nextwhen.  A
+	 * late run may expire the timer while the timer is in that bucket.
 	 */
 	s64 when = max(timer->when, timer->nextwhen);
 	u64 missed;
@@ -221,7 +222,7 @@ static void torture_timer_start(struct torture_timer *t, struct rnd_state *rando
 		theap_queue_grow_later(claim.grow);
 }
 
-/* Stop a timer: by one exchange, or in a claim, as the call STOP stops a slot. */
+/* Stop a timer: by theap_timer_stop(), or in a claim, as the call STOP stops a slot. */
 static void torture_timer_stop(struct torture_timer *t, bool in_claim)
 {
 	struct theap_claim claim;

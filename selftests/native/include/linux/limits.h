@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Limits of the kernel's integer types, which its folder tools/include lacks. */
+/* Limits of the types u32 and s64: tools/include of the kernel's source lacks these limits. */
 #ifndef NATIVE_LINUX_LIMITS_H
 #define NATIVE_LINUX_LIMITS_H
 
