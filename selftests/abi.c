@@ -162,7 +162,7 @@ FIXTURE_TEARDOWN(abi)
 	close(self->fd);
 }
 
-/* Fill most outputs with POISON, so that REFUSED() notices if a refused call sets one to 0. */
+/* Fill most outputs of @arg with POISON: REFUSED() notices if a refused call sets one to 0. */
 static void poison(unsigned int request, void *arg)
 {
 	switch (request) {
@@ -511,7 +511,7 @@ TEST_F(abi, modify_refuses_bad_arguments)
 	for (int slot = 1; slot < 3; slot++)
 		REFUSED(ENOENT, self->fd, TIMERHEAP_IOC_MODIFY, (struct timerheap_modify){
 			.slot = slot, .flags = TIMERHEAP_IF_PENDING });
-	/* The last slot is idle, too.  With pages of 4 KiB, no call has used its page of slots. */
+	/* The last slot is idle, too.  With pages of 4 KiB, no call has used that slot's page. */
 	REFUSED(ENOENT, self->fd, TIMERHEAP_IOC_MODIFY, (struct timerheap_modify){
 		.slot = SLOTS - 1, .flags = TIMERHEAP_IF_PENDING });
 	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_MODIFY, BAD));

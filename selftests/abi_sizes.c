@@ -4,8 +4,8 @@
  *
  * The request has the size of the program's structure.  So a program that was built with another
  * version of <linux/timerheap.h> passes another size.  Each test but the first makes each call
- * with all sizes of a range; one test leaves out INFO.  The structure ends at unmapped memory, so
- * that the call fails if the kernel accesses bytes beyond it.
+ * with all sizes of a range; one test leaves out INFO.  Except in the last test, the structure ends
+ * at unmapped memory, so that the call fails if the kernel accesses bytes beyond the structure.
  *
  * Before each test slot 0 is pending.  The clock is manual, so that ADVANCE succeeds, too.
  */
@@ -21,8 +21,8 @@
 	(offsetof(struct timerheap_##type, field) + sizeof(((struct timerheap_##type *)0)->field))
 
 /*
- * The calls.  Zeros are a valid argument, except for the fields that valid() sets.  @minimum is
- * the size of the shortest structure that the kernel accepts.
+ * The calls.  valid() fills an argument with zeros, and then sets the fields in which 0 is invalid
+ * or would name slot 0.  @minimum is the size of the shortest structure that the kernel accepts.
  */
 static const struct size_case {
 	const char *name;
@@ -244,8 +244,8 @@ TEST_F(abi_sizes, call_refuses_unknown_field_that_is_not_0)
 }
 
 /*
- * The kernel also reads the end of a longer structure, although it knows no field there.  If that
- * end is in unmapped memory, the kernel refuses the call.
+ * The kernel also reads the end of a longer structure, although it knows no field there; INFO fills
+ * that end with zeros.  If that end is in unmapped memory, the call fails.
  */
 TEST_F(abi_sizes, call_refuses_longer_structure_with_unmapped_end)
 {

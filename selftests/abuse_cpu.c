@@ -130,7 +130,7 @@ static bool start_load(struct _test_data_abuse *self, const struct load *load, b
  */
 static uint64_t rounds_beside(struct _test_data_abuse *self, const struct load *load, bool harmless)
 {
-	/* The loose bound, without TIMERHEAP_EXACT=, needs few spans.  A span takes 10 ms. */
+	/* Without TIMERHEAP_EXACT= the bound is loose.  A span and its pause take 10 ms. */
 	int spans = !self->exact ? 20 : load->seconds ? load->seconds * 100 : 50;
 	uint64_t rounds = 0;
 
@@ -156,7 +156,10 @@ static void measure_shares(struct __test_metadata *_metadata, struct _test_data_
 
 		if (load.cpu >= self->cpus)
 			continue;
-		/* Reduce a load that takes long on a slow module or without TIMERHEAP_EXACT=. */
+		/*
+		 * Make a large load smaller if it would take too long: any load if the module is
+		 * slow, and a load with @seconds if the clock does not count instructions.
+		 */
 		if ((th_slow() || (load.seconds && !self->exact)) && load.nr > ABUSE_CROWD)
 			load.nr = ABUSE_CROWD;
 		beside_twin = rounds_beside(self, &load, true);
@@ -189,7 +192,10 @@ TEST_F_TIMEOUT(abuse, unread_tickers_leave_cpu_to_tasks, 240)
 	MEASURE_SHARES(loads);
 }
 
-/* The timers of these loads do not back off, but user_cpu_percent limits their CPU time. */
+/*
+ * These loads use one-shot timers, or take the events of their tickers.  So the timers back off
+ * briefly at most.  But user_cpu_percent limits their CPU time.
+ */
 TEST_F_TIMEOUT(abuse, timers_that_do_not_back_off_leave_cpu_to_tasks, 240)
 {
 	static const struct load loads[] = {
@@ -209,7 +215,7 @@ TEST_F_TIMEOUT(abuse, timers_that_do_not_back_off_leave_cpu_to_tasks, 240)
  * For each event the kernel visits many entries of a wait queue, in one run.  With 400000 entries a
  * run may take longer than 20 ms.  Of the first such run only 20 ms are charged, since the host may
  * have stopped the machine (core/budget.c).  If the clock counts instructions, the test measures
- * this load for 10 s, so that the part that is not charged counts little.
+ * loads of 400000 entries for 10 s, so that the part that is not charged counts little.
  */
 TEST_F_TIMEOUT(abuse, wake_ups_of_many_waiters_leave_cpu_to_tasks, 400)
 {
@@ -302,7 +308,7 @@ static struct victim victim_beside(struct __test_metadata *_metadata, struct _te
 
 	if (harmless && seconds > TWINS_SECONDS_MAX)
 		seconds = TWINS_SECONDS_MAX;
-	/* Stop each abuser when it has begun, so that it does not delay the start of others. */
+	/* Stop each abuser until all have begun, so that it does not delay the start of others. */
 	for (int i = 0; i < nr; i++) {
 		struct abuse abuse = abuses[i];
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What programs on other CPUs can do to an isolated CPU: without CAP_SYS_NICE, nothing.
+ * What programs on other CPUs can do to an isolated CPU: without CAP_SYS_NICE, they can neither
+ * queue timers on that CPU nor interrupt it.
  *
  * SETUP refuses an isolated CPU to a program without the capability.  The timers, set-ups and
  * closes of programs on other CPUs send no interrupt to an isolated CPU.  The tests need a machine
@@ -34,7 +35,7 @@ FIXTURE_SETUP(abuse_isolated)
 			CPU_SET(cpu, &self->others);
 		else
 			self->cpu = cpu;
-	/* Leave CPU 0 out, which also gets interrupts of devices. */
+	/* Leave CPU 0 out: the kernel itself uses it, for example for interrupts of devices. */
 	for (int cpu = 1; cpu < cpus; cpu++)
 		if (CPU_ISSET(cpu, &quiet))
 			self->quiet = cpu;
@@ -128,9 +129,8 @@ static int use_context(clockid_t clock, uint32_t slots)
 
 /*
  * Permit 3 interrupts in each measurement: now and then the kernel itself calls a function on each
- * CPU.  With this bound the test detects a ring that is one area of vmalloc().  With such a ring,
- * each of the first two elements of loops[] causes 5 to 7 more interrupts.  device/ring.c explains
- * why.
+ * CPU.  If a ring is one area of vmalloc(), each of the first two loops below causes 5 to 7 more
+ * interrupts.  So the test detects such a ring.  device/ring.c explains the interrupts.
  */
 #define CALLS_OF_KERNEL	3
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What one user can take from other users: memory, parts of their limits, and knowledge of their
- * timers.
+ * What one user can take from other users: memory, parts of their limits, knowledge of their
+ * timers, and the prompt release of their files.
  *
  * Most tests try an abuse by a user without privileges, or by a container.  Two tests check
  * what the limits must permit: default_limits_permit_million_timers, and
@@ -197,7 +197,10 @@ static int64_t let_enter(struct child *child, unsigned int first)
 	return ret;
 }
 
-/* Take all memory that the limit allows, report the error and the bytes, and keep the memory. */
+/*
+ * In a child: take all memory that the limit allows, and keep that memory.  Report to the parent
+ * the error of the call that has reached the limit, and then how many bytes were taken.
+ */
 static void fill_and_stay(struct child *parent)
 {
 	int error;
@@ -267,7 +270,7 @@ static void nobody_fills_in_cgroup(struct child *parent)
 	nobody_fills(parent);
 }
 
-/* At least 99 % of the memory that a user takes is charged to the memory cgroup of the task. */
+/* At least 99 % of the memory that a user's task takes is charged to the task's memory cgroup. */
 TEST_F_TIMEOUT(abuse_memory, memory_of_contexts_is_charged_to_cgroup_of_task, TIME_LIMIT)
 {
 	struct child child;
@@ -315,7 +318,7 @@ static void user_creates_namespace(struct child *parent, uid_t inner)
 {
 	if (setgid(OWNER) || setuid(OWNER))
 		return;
-	/* After setuid(), only root may write the ID maps of this process: the parent is root. */
+	/* After setuid(), only root may write the ID maps of this process: the parent does that. */
 	enter_namespace(parent, inner);
 }
 
@@ -408,7 +411,7 @@ TEST_F_TIMEOUT(abuse_memory, nested_user_namespace_shares_memory_limit_of_contai
 	child_end(&child);
 }
 
-/* Write to 20 MiB of memory, again whenever the parent asks.  Report the end of each write. */
+/* Write to 20 MiB of memory, and again at each request of the parent.  Report each write's end. */
 static void innocent(struct child *parent)
 {
 	const size_t size = 20 << 20;
@@ -499,7 +502,7 @@ static void nobody_polls(struct child *parent)
 	}
 }
 
-/* INFO shows to one user nothing of another user's calls and timers. */
+/* INFO shows nothing of another user's calls and timers to a user without CAP_SYS_ADMIN. */
 TEST_F_TIMEOUT(abuse_memory, info_shows_nothing_of_other_users, TIME_LIMIT)
 {
 	struct child spy = child_start(nobody_polls);
@@ -560,7 +563,10 @@ TEST_F_TIMEOUT(abuse_memory, release_of_context_with_many_timers_delays_no_other
 	ASSERT_EQ(0, read(ends[0], &byte, 1));
 	left = th_entries(watch);
 	EXPECT_LT(before, left);
-	/* On a debug kernel the release may take longer than LOST: wait while entries decrease. */
+	/*
+	 * On a debug kernel the release may take longer than LOST, when TH_WAIT_UNTIL() gives up.
+	 * So repeat the wait as long as the number of entries decreases.
+	 */
 	do {
 		left = th_entries(watch);
 		TH_WAIT_UNTIL(th_entries(watch) == before);

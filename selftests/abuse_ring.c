@@ -16,7 +16,7 @@
 #define PEERS	2			/* hostile processes */
 #define TIMEOUT	(10 * MSEC)
 
-/* A call that lasts this long does not end at its timeout, even on an emulated debug kernel. */
+/* Only a call that the peers prolong takes this long, even on an emulated debug kernel. */
 #define TOO_LONG	(10 * SEC)
 
 FIXTURE(abuse_ring)
@@ -26,9 +26,9 @@ FIXTURE(abuse_ring)
 };
 
 /*
- * Write wrong heads again and again, so that a reader rarely finds the ring empty.  No slot of
- * these entries has an event.  End after 2 * TOO_LONG, so that a call that these heads prolong
- * ends, too.
+ * Write wrong heads again and again, so that a reader rarely finds the ring empty.  The slots of
+ * these entries have no events, so a reader removes entries and gets no event.  End after
+ * 2 * TOO_LONG, so that a call that these heads prolong ends, too.
  */
 static void scribble(struct th_map *map)
 {

@@ -21,14 +21,14 @@
 #include "timerheap_test.h"
 
 #define ABUSERS_MAX	80
-#define ABUSE_CROWD	1000		/* the most timers in one BATCH, KICK or DRAIN */
+#define ABUSE_CROWD	1000		/* the most timers in an abuser's BATCH, KICK or DRAIN */
 #define ABUSE_FILES	(1 << 19)	/* RLIMIT_NOFILE, as systemd sets the hard limit */
 #define ABUSE_USER	65533		/* the first user ID of abusers; the next is 65532 */
 
 struct abuse {
 	void (*work)(const struct abuse *abuse);	/* what the abuser does */
 	int nr;				/* how many slots, threads or epoll entries */
-	int cpu;			/* the CPU on which the process runs */
+	int cpu;			/* the CPU of the process; abuse_hammer(): the first CPU */
 	int queue;			/* the CPU on which the timers are queued */
 	uid_t user;
 	bool harmless;			/* the process is the harmless twin of the abuser */
@@ -124,13 +124,13 @@ static inline void abusers_continue(struct abusers *abusers)
 
 /*
  * Count the rounds of a loop of the calling thread in @spans spans of @length ns, with @pause ns
- * between them.  An expiry run takes rounds from the span in which it begins.  If the run lasts
- * beyond the end of that span, the next span begins later, and loses no rounds to that run.  So if
- * @exact is true, divide the rounds by the factor by which the runs have made the whole
- * measurement longer.
+ * between them.  An expiry run in a span costs rounds of that span.  If the run lasts beyond the
+ * end of the span, the run delays the next span, which loses no rounds.  So if @exact is true, the
+ * function also counts these delays: it divides the rounds by the factor by which the delays have
+ * made the whole measurement longer.
  *
- * If the clock does not count instructions (@exact is false), the host may suspend an emulated CPU
- * in a span.  So then count the rounds of the span with the most rounds, times @spans.
+ * If @exact is false, the clock does not count instructions, and the host may suspend an emulated
+ * CPU in a span.  So the function then takes the span with the most rounds, times @spans.
  *
  * Return: the rounds.
  */
@@ -270,9 +270,9 @@ static inline void abuse_read_tickers(const struct abuse *abuse)
 }
 
 /*
- * Keep storing deadlines that are 50 us ahead of the clock, and 3 us apart from slot to slot.  Each
- * check of a slot finds a later deadline, so the kernel checks the slot again at that deadline.
- * The harmless twin never starts its slots, so the kernel does not check them.
+ * Keep storing deadlines that are 50 us ahead of the clock, and 3 us apart from slot to slot.  Most
+ * checks of a slot find a later deadline, so the kernel checks the slot again at that deadline.
+ * The harmless twin does not start its slots, so the kernel does not check them.
  */
 static inline void abuse_store_ahead(const struct abuse *abuse)
 {
@@ -464,7 +464,8 @@ static inline void abuse_wake_threads_by(const struct abuse *abuse, struct th_ma
 /*
  * Have one ticker.  For each event the kernel visits @abuse->nr entries of an epoll instance that
  * no thread waits for.  Each entry is for a copy of @fd: the descriptor of the ticker's context, or
- * the eventfd of that context.  There are fewer entries if the user reaches the kernel's limit.
+ * the eventfd of that context.  There are fewer entries if the user reaches the limit of epoll
+ * entries, or if the process reaches the limit of open files.
  */
 static inline void abuse_wake_entries_by(const struct abuse *abuse, struct th_map *map, int fd)
 {

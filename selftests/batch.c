@@ -332,8 +332,9 @@ FIXTURE_TEARDOWN(eventfd)
 }
 
 /*
- * Each call or run that adds entries to the ring adds 1 to the eventfd.  An expiry of a slot
- * that has an entry in the ring adds nothing.
+ * Each call or run that adds entries to the ring adds at least 1 to the eventfd.  Each START of
+ * this test that adds an entry adds exactly 1.  An expiry of a slot that has an entry in the ring
+ * adds nothing.
  */
 TEST_F(eventfd, each_call_or_run_with_events_adds_1_to_eventfd)
 {
@@ -342,7 +343,7 @@ TEST_F(eventfd, each_call_or_run_with_events_adds_1_to_eventfd)
 
 	ASSERT_EQ(0, th_eventfd(self->fd, self->eventfd));
 	EXPECT_EQ(0, read_count(self->eventfd));
-	/* Each START with a span of 0 ns adds an event, and 1 to the eventfd, in the call. */
+	/* Each timer is due at once: START itself adds an event, and 1 to the eventfd. */
 	for (int i = 0; i < 3; i++)
 		ASSERT_EQ(0, th_start(self->fd, i, 0));
 	EXPECT_EQ(3, read_count(self->eventfd));
@@ -426,7 +427,7 @@ TEST_F(eventfd, registration_signals_eventfd_if_events_are_unread)
 	EXPECT_EQ(0, read_count(self->eventfd));
 	/*
 	 * After the eventfd is removed, no event signals it.  If no event is unread,
-	 * registering it again does not signal it.
+	 * another registration of the eventfd does not signal it.
 	 */
 	ASSERT_EQ(0, th_eventfd(self->fd, -1));
 	ASSERT_EQ(0, th_start(self->fd, 3, 0));

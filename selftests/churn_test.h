@@ -2,10 +2,12 @@
 /*
  * Churners: threads that start, modify and stop timers at random, each on its own slots.
  *
- * A test starts churners, disturbs them, for example by CPU hotplug, and ends them.  Other than in
- * <linux/timerheap.h>, each start or modify counts as a new arming here, also of a pending timer.
- * An arming ends when its timer is started, modified or stopped again, or expires.  At the end as
- * many armings must have ended as have begun.
+ * A test starts churners, disturbs them, for example by CPU hotplug, and ends them.
+ *
+ * In this file, each start or modify begins a new arming, even if the timer is pending.  In
+ * <linux/timerheap.h>, a new deadline for a pending timer continues the arming.  An arming of this
+ * file ends when its timer is started, modified or stopped again, or expires.  At the end as many
+ * armings must have ended as have begun.
  */
 #ifndef CHURN_TEST_H
 #define CHURN_TEST_H
@@ -17,14 +19,14 @@
 
 /*
  * One thread, which uses TH_CHURN_SLOTS slots from slot @base on.  @armed counts the armings of the
- * thread.  @ended counts those for which a later call of the thread found the timer pending, or
- * discarded the expiration of the timer.
+ * thread.  @ended counts the armings that a later call of the thread has ended: the call found
+ * the timer pending, or discarded the timer's expiration.
  */
 struct th_churner {
 	pthread_t thread;
 	atomic_bool *done;
 	int fd, base;
-	int cpu;		/* the CPU to which the thread is pinned; -1: none */
+	int cpu;		/* the CPU to which the thread is pinned; -1: not pinned */
 	int64_t armed, ended;
 	int error;
 };

@@ -2,7 +2,7 @@
 /*
  * The clocks MONOTONIC, REALTIME, BOOTTIME and TAI, and steps of CLOCK_REALTIME.
  *
- * A step needs root.  The teardown of each test that steps the clock undoes the steps: it
+ * A step needs CAP_SYS_TIME.  The teardown of each test that steps the clock undoes the steps: it
  * restores the difference between CLOCK_REALTIME and CLOCK_MONOTONIC.
  *
  * After a step, a timer on CLOCK_REALTIME or CLOCK_TAI expires when the stepped clock
@@ -182,7 +182,7 @@ TEST_F(step, step_back_delays_realtime_timers)
 	int64_t begin, lead = 150 * MSEC;
 	struct timerheap_event event;
 
-	/* Repeat with a longer @lead until the clock is stepped before both timers are due. */
+	/* Repeat with a longer @lead until the clock is stepped before either timer is due. */
 	do {
 		ASSERT_LE(0, th_replace_context(&self->mono, 4));
 		close(self->real);
@@ -361,7 +361,7 @@ TEST_F(cancel_on_set, step_is_reported_once)
 }
 
 /*
- * After a step, a timer with slack expires when the stepped clock reaches its rounded
+ * After a step, a timer with slack expires when the stepped clock reaches the timer's rounded
  * deadline.  If the step sets the clock to a time between the deadline and the rounded
  * deadline, the timer stays pending.  The three timers of the test have different deadlines,
  * and the same rounded deadline, @due.

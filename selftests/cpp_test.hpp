@@ -8,8 +8,9 @@
  *	}
  *
  * A TEST() registers itself before main(), which runs all tests in their order.  A test fails if an
- * EXPECT() is false, or if an exception leaves it.  After a failed EXPECT() the test goes on.  A
- * test that takes longer than 60 s ends the program, and the plan shows that tests are missing.
+ * EXPECT() is false, or if a std::exception leaves the test.  After a failed EXPECT() the test
+ * continues.  A test that takes longer than 60 s ends the program, and the plan shows that tests
+ * are missing.
  */
 #ifndef CPP_TEST_HPP
 #define CPP_TEST_HPP

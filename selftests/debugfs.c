@@ -9,7 +9,7 @@
  *    contexts that stay open.
  *  - INFO's counters of the machine do not decrease when the account of a user is freed.
  *  - Only root can read the files.
- *  - Readers do not delay timers.
+ *  - Readers delay no timer for long.
  *  - The module cannot be unloaded while a file is open.
  *
  * TIMERHEAP_EXACT=1 states that the clock of the machine counts instructions.  With such a
@@ -172,7 +172,7 @@ TEST_F(debugfs, counters_of_heaps_add_up_to_those_of_info)
 	for (int i = 1; i < 20; i += 2)
 		ASSERT_EQ(1, th_stop(self->fd, i));
 	ASSERT_EQ(SLOTS / 2, th_events(self->fd, events, SLOTS / 2, SLOTS / 2));
-	/* An event arrives before its run has ended, so read until INFO does not change. */
+	/* A run may change counters after its events have arrived: read until INFO is steady. */
 	for (int64_t end = now() + LOST; now() < end; nap(10 * MSEC)) {
 		free(text);
 		ASSERT_EQ(0, th_info(self->fd, &before));
@@ -485,7 +485,7 @@ TEST_F(debugfs, only_root_can_read_the_files)
 	EXPECT_EQ(0, status);
 }
 
-/* measure() starts 1 in DUE slots again, so few that their timers expire one by one. */
+/* measure() starts the first 1/DUE of the slots again: so few that each timer expires alone. */
 #define DUE		10
 
 /* Start @slots / DUE timers again, with deadlines spread over 2 s.  Return: their lateness. */
@@ -541,7 +541,7 @@ static void read_forever(int fd, atomic_ulong *readings)
  * The kernel itself turns interrupts off when it opens a file or allocates memory for a
  * reader.  A timer that is due then expires some microseconds late.
  *
- * Without TIMERHEAP_EXACT= the test prints the lateness, and does not check it.
+ * Without TIMERHEAP_EXACT= the test prints the lateness, and only checks that no timer is early.
  */
 TEST_F_TIMEOUT(debugfs, readers_delay_no_timer, 220)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * DRAIN writes each timer that it stops to the caller's array, and discards no expiration.  If the
- * array has room for all, each timer that was pending is then in the array, or has an event.  Only
- * a ticker, which is a periodic timer, may be in the array and have an event, too.
+ * DRAIN discards no expiration.  If the caller passes an array, DRAIN writes each timer that it
+ * stops to the array.  After a DRAIN of all slots, each timer that was pending is in the array, or
+ * has an event.  Only a ticker, which is a periodic timer, may be in the array and have an event.
  */
 #include <pthread.h>
 #include <sys/ioctl.h>
@@ -94,7 +94,7 @@ FIXTURE_TEARDOWN(drain)
 	close(self->fd);
 }
 
-/* Take an event without waiting.  Return: 1, 0 if there is none, or -errno. */
+/* Take an event without waiting.  Return: 1; 0: there is no event; -errno. */
 static int take_event(int fd, struct timerheap_event *event)
 {
 	return th_wait_flags(fd, event, 1, 0, 0, 0);

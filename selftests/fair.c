@@ -90,7 +90,8 @@ FIXTURE_TEARDOWN(fair)
 
 /*
  * Start a process of the greedy user on the CPU @cpu, with timers that are queued on the CPU
- * @queue.  @nr: as in struct abuse.  Return: whether the process has begun @work.
+ * @queue.  @nr: the number of tickers if @work is abuse_read_tickers(), otherwise 0.
+ * Return: whether the process has begun @work.
  */
 static bool start_greedy(struct _test_data_fair *self, int cpu, int queue,
 			 void (*work)(const struct abuse *abuse), int nr)
@@ -193,12 +194,13 @@ static void report(struct __test_metadata *_metadata, const char *when, struct m
 /*
  * The limit of a user bounds the lateness of another user's timers.
  *
- * Each user has queues of its own.  So a timer of the second user waits for one run of the greedy
- * user at most: 0.1 ms and the batch in which that time ends.  Without a limit of each user, such
- * runs take four fifths of all time, and most timers become due during a run.  With the limit, few
- * do.  Other delays on an emulated CPU are longer than a run, so only TIMERHEAP_EXACT= shows this
- * difference.  Without TIMERHEAP_EXACT= the test requires only that the median lateness with the
- * limit is below 50 ms.  If the module is slow (th_slow()), the test checks no lateness.
+ * Each user has queues of its own.  So a timer of the second user waits for at most one run of the
+ * greedy user.  After at most 0.1 ms such a run completes its current batch, and ends.  Without a
+ * limit of each user, such runs take four fifths of all time, and most timers become due during a
+ * run.  With the limit, few do.  Other delays on an emulated CPU are longer than a run, so only
+ * TIMERHEAP_EXACT= shows this difference.  Without TIMERHEAP_EXACT= the only upper bound of the
+ * lateness is a median of 50 ms, with the limit.  If the module is slow (th_slow()), the test
+ * checks no upper bound.
  *
  * A task waits for such a run, too, and for the interrupt that begins it.  The bound of a task's
  * wait, 1.2 ms, is several times the length of a run.  A task that becomes ready during a run waits
@@ -259,7 +261,7 @@ TEST_F_TIMEOUT(fair, runs_leave_a_fifth_of_cpu_to_tasks, 220)
 	static const struct {
 		const char *name;
 		void (*work)(const struct abuse *abuse);
-		int nr, cpu;		/* of the process of the greedy user: see start_greedy() */
+		int nr, cpu;		/* the tickers, and the CPU, of the greedy user's process */
 		int tasks;		/* tasks that compute on CPU 0, which share the fifth */
 		bool throttled;		/* the CPU budget throttles all runs of the load */
 	} loads[] = {
@@ -341,8 +343,8 @@ static uint64_t count_events(int fd)
 }
 
 /*
- * TIMERHEAP_UNLIMITED needs CAP_SYS_RESOURCE.  user_cpu_percent does not limit a context with this
- * flag, and its minimum period is 1 us.
+ * TIMERHEAP_UNLIMITED needs CAP_SYS_RESOURCE.  In a context with this flag, user_cpu_percent limits
+ * no run, and the minimum period is 1 us.
  */
 TEST_F_TIMEOUT(fair, unlimited_context_needs_capability_and_has_no_cpu_limit, 120)
 {
@@ -371,7 +373,7 @@ TEST_F_TIMEOUT(fair, unlimited_context_needs_capability_and_has_no_cpu_limit, 12
 	EXPECT_EQ(USEC, info.min_period);
 	EXPECT_EQ(0, th_start_flags(fd, 0, SEC, 1, 0));
 	EXPECT_EQ(USEC, th_get(fd, 0).period);
-	/* A context without the flag keeps its minimum period. */
+	/* The minimum period of a context without the flag has not changed. */
 	EXPECT_EQ(0, th_start_flags(self->fd, 0, 1000 * SEC, 1, 0));
 	EXPECT_EQ(min_period, th_get(self->fd, 0).period);
 	unlimited = count_events(fd);

@@ -3,8 +3,9 @@
  * Fault injection: each allocation and each copy from or to the program fails in turn.
  *
  * KICK, BATCH, WAIT and read() copy several items at a time.  If such a copy fails, they copy the
- * items one by one.  So one injected fault does not make these calls fail.  Memory that ends too
- * early makes them fail: abi.c, batch.c and protocol.c test that.
+ * items one by one.  So one injected fault in such a copy does not make these calls fail.  If the
+ * memory of the items ends too early, the calls end early or fail: abi.c, batch.c and protocol.c
+ * test that.
  *
  * The kernel can make the n-th allocation or copy of a thread fail (fail-nth, described in
  * Documentation/fault-injection of the kernel's source).  The test runs each operation with
@@ -50,7 +51,7 @@ struct slot_state {
 struct operation {
 	const char *name;
 	int (*run)(struct state *state);
-	int faults_min;		/* least number of allocations plus copies that fail in turn */
+	int faults_min;		/* the operation has at least this many allocations and copies */
 };
 
 static int op_open(struct state *state)
@@ -223,7 +224,7 @@ static int op_poll(struct state *state)
 	return ret < 0 ? -errno : 0;
 }
 
-/* Let the context have more slots than its ring has entries for. */
+/* Let the context have more slots than its ring has entries, so that GROW allocates a new ring. */
 static int op_grow(struct state *state)
 {
 	struct timerheap_grow grow = { .slots = 2 * SLOTS };

@@ -3,12 +3,12 @@
  * A fuzzer that knows the interface.
  *
  * Two processes have contexts of their own, and the threads of a process call its contexts
- * concurrently.  Most calls are valid.  In the other calls, words or the size of the argument
- * are random, or an address is wrong: invalid, or of memory that ends too early.  Between calls
- * the threads write random words into the slots, replace contexts that other threads use, and
- * map and unmap slots.  The test checks:
+ * concurrently.  Most calls are valid.  In the other calls, words or the size of the argument are
+ * random, or an address is wrong: invalid, unaligned, or of memory that ends too early.  Between
+ * calls the threads write random words into the slots, replace contexts that other threads use, and
+ * map and unmap slots.  The test checks, the first three points not for random request numbers:
  *
- *  - A call with a known request number fails only with errors that the header permits.
+ *  - A call fails only with errors that the header permits.
  *  - A failed call has not changed its argument, except @until of WAIT.
  *  - No call writes beyond the end of its argument.
  *  - A neighbor, a process with a context of its own, gets one event for each of its
@@ -168,7 +168,7 @@ static void *address(struct thread *thread, unsigned int which)
  * Make requests
  */
 
-/* Return: a random number; in half of the calls one at the edge of a range. */
+/* Return: a random number; with probability 1/2, one at the edge of a range. */
 static uint64_t random_edge(struct thread *thread)
 {
 	const uint64_t edges[] = {
@@ -184,7 +184,7 @@ static uint64_t random_edge(struct thread *thread)
 
 /*
  * Return: a slot number.  Most numbers are below 64, so that several threads use the same slots.
- * The others are at the edge of one of 17 pages of slots, or random numbers in these pages.
+ * The others are at the edge of one of 17 pages of slots, or random: in these pages or just above.
  */
 static uint32_t random_slot(struct thread *thread)
 {
@@ -328,7 +328,7 @@ static void make_valid(struct thread *thread, struct request *request)
 	memcpy(request->words, arg.words, sizeof(request->words));
 }
 
-/* Replace one or more fields of a request by random values, most of them invalid. */
+/* Replace one or more fields of a request by random values, many of them invalid. */
 static void make_invalid(struct thread *thread, struct request *request)
 {
 	do {
@@ -349,7 +349,7 @@ static void make_invalid(struct thread *thread, struct request *request)
 }
 
 /*
- * Take a request from the corpus, or make a valid one.  Then, in a third of all calls, replace
+ * Take a request from the corpus, or make a valid one.  Then, in a third of all cases, replace
  * fields of the request by random values.
  */
 static void next_request(struct thread *thread, struct request *request)
@@ -406,7 +406,7 @@ static void fill(struct thread *thread, const struct request *request)
 
 /*
  * Make the ioctl call of a request, changed so that it ends soon.  WAIT gets a short timeout, or a
- * signal ends it.  ADVANCE gets a short span or a limit, since each period of a ticker expires.
+ * signal ends it.  ADVANCE gets a short span or a limit, since it stops at each period of a ticker.
  */
 static void do_ioctl(struct thread *thread, struct request *request)
 {
@@ -459,7 +459,7 @@ static void do_ioctl(struct thread *thread, struct request *request)
 		atomic_fetch_add(&shared->failed[request->kind], 1);
 		if (!allowed(request, -ret))
 			report_fault("an error that the header does not permit:", request, ret);
-		/* A WAIT may set @until if it fails with EINTR, or clear it with EFAULT. */
+		/* A failed WAIT may change @until: EINTR sets it to a time, EFAULT to 0. */
 		if (request->kind == WAIT && (ret == -EINTR ||
 					      (ret == -EFAULT && !argument.wait.until)))
 			before.wait.until = argument.wait.until;
@@ -490,7 +490,7 @@ static void do_poll(const struct request *request)
 	poll(&pollfd, 1, 0);
 }
 
-/* Store into the shared memory: valid deadlines, and random words. */
+/* Store into a mapped slot: a valid deadline, or a random word. */
 static void do_scribble(struct thread *thread, const struct request *request)
 {
 	struct timerheap_slot *mapped = slots[request->context];
@@ -515,8 +515,8 @@ static void do_scribble(struct thread *thread, const struct request *request)
 }
 
 /*
- * Map, touch and unmap memory of a context.  With some of the offsets and sizes, mmap() fails.  An
- * offset other than 0 is of any magnitude.
+ * Map, touch and unmap memory of a context.  With some of the offsets and sizes, mmap() fails.  A
+ * random offset has a random number of bits, so that small offsets are tested, too.
  */
 static void do_remap(struct thread *thread, const struct request *request)
 {
@@ -636,7 +636,7 @@ static void on_signal(int signal)
 }
 
 /*
- * Send each thread a signal every 2 ms until the thread has ended.
+ * Send the threads a signal every 2 ms until all threads have made their calls.
  *
  * The signals interrupt calls that sleep, which tests how the calls handle signals.  Without
  * signals, a WAIT on a manual clock might never end, if no thread advances the clock any more.
@@ -674,7 +674,7 @@ static int fuzz_process(unsigned int nr)
 		threads[i].calls = total / 2 / THREADS;
 		threads[i].memory = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE,
 					 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		/* Protect the second page: without a mapping, an mmap() might use its address. */
+		/* Protect the second page, and keep it mapped: mmap() might use a free address. */
 		if (threads[i].memory == MAP_FAILED ||
 		    mprotect(threads[i].memory + page, page, PROT_NONE))
 			return 1;

@@ -61,7 +61,7 @@ static uint64_t random_word(uint64_t *seed)
 	return *seed >> 29;
 }
 
-/* Return: a word at the edge of a range, a time near now, or a random word. */
+/* Return: a word at the edge of a range, a slot number, a time near now, or a random word. */
 static uint64_t random_edge(uint64_t *seed)
 {
 	uint64_t which = random_word(seed), random = random_word(seed);
@@ -107,7 +107,7 @@ static void scribble(struct shared *shared, uint64_t *seed)
 	}
 }
 
-/* Make a call with random arguments, and ignore its answer. */
+/* Make one or two calls with random arguments, and ignore whether they fail. */
 static void random_call(struct shared *shared, uint64_t *seed)
 {
 	uint32_t numbers[64];
@@ -340,7 +340,7 @@ TEST_F(hostile, checks_caused_by_stores_stay_within_cpu_limit)
 	}
 	begin = now();
 	ASSERT_EQ(0, call(shared.fd, TIMERHEAP_IOC_KICK, &kick));
-	/* Store deadlines for 1 s.  Repeat if no slot was checked again: the host was stalled. */
+	/* Store deadlines for 1 s.  Repeat after at most BUSY checks: the host was stalled. */
 	do {
 		for (int64_t until = now() + SEC; (end = now()) < until;)
 			for (int i = 0; i < BUSY; i++)
@@ -381,7 +381,7 @@ TEST_F_TIMEOUT(hostile, reader_of_corrupted_ring_can_be_killed, 400)
 				_exit(1);
 		}
 	}
-	/* Keep the head far behind the tail, and fill the ring with numbers of no slot. */
+	/* Keep the head far behind the tail, and fill the ring with a number that no slot has. */
 	for (int64_t end = now() + 300 * MSEC; now() < end;) {
 		__atomic_store_n(&shared.ring[0], -200, __ATOMIC_RELAXED);
 		memset(shared.map.ring->slots, 0x01, ENTRIES * sizeof(uint32_t));

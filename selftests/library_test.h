@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Helpers for tests of libtimerheap, which run on both engines.  An engine is what expires the
- * timers of the library: the kernel, or the library in the process.
+ * Helpers for tests of libtimerheap, most of which run on both engines.  The engine expires the
+ * timers of the library: it is the kernel, or the library in the process.
  *
  * With TIMERHEAP_ENGINE=process the library serves the timers in the process, and the tests need no
  * device: native/Makefile runs them in this way.  Without TIMERHEAP_ENGINE= they need the device.
@@ -26,9 +26,9 @@
 #endif
 
 /*
- * End a test that loops, after 5 minutes of CPU time, unless there is a lower limit.  The harness
- * ends a test that takes too long, but not if the harness was killed itself: the test is in another
- * process group, and inherits only this limit.
+ * Limit the CPU time of each test to 5 minutes, unless a lower limit is set.  So a test that loops
+ * ends even if the harness, which has a time limit for each test, was killed.  A kill of the
+ * harness's process group does not reach the test: each test has a process group of its own.
  */
 __attribute__((constructor))
 static void library_limit_cpu_time(void)
@@ -64,7 +64,10 @@ static inline bool library_in_process(void)
 		REQUIRE_DEVICE();					\
 	} while (0)
 
-/* Return: how many timers of the user are in buckets; 0 if the engine is the process. */
+/*
+ * Return: how many timers are in buckets: with CAP_SYS_ADMIN those of all users, otherwise those of
+ * this user.  Return 0 if the engine is the process.
+ */
 static inline uint64_t library_bucketed(struct timerheap *th)
 {
 	struct timerheap_info info = {};

@@ -2,7 +2,7 @@
 /*
  * libtimerheap in one thread: contexts, slots, timers and events.
  *
- * libtimerheap_open.c tests calls that the library refuses, libtimerheap_fork.c children of fork(),
+ * libtimerheap_open.c tests failing opens and allocations, libtimerheap_fork.c children of fork(),
  * libtimerheap_threads.c several threads, and libtimerheap_loop.c struct timerheap_loop.
  */
 #include <linux/seccomp.h>
@@ -324,7 +324,7 @@ TEST_F(lib, postponed_timer_expires_at_last_deadline)
 	EXPECT_TRUE(no_event(th, 50 * MSEC));
 }
 
-/* In a child: open the context again, start all its timers, and let the first one expire. */
+/* In a child: reopen the context, start all its timers, and let the first one expire. */
 static bool reopen_and_start(struct timerheap *th)
 {
 	if (timerheap_reopen(th))
@@ -363,7 +363,10 @@ TEST_F(lib, stop_start_and_postpone_of_queued_slot_make_no_system_call)
 			wrong += !timerheap_stop(self->th, slot);
 			wrong += timerheap_start(self->th, slot, deadline + i) != 0;
 			wrong += timerheap_postpone(self->th, slot, deadline + 2 * i) != 1;
-			/* In the process, this call reads the clock, which seccomp forbids. */
+			/*
+			 * With the process as the engine, this call reads the clock.  On x86,
+			 * strict seccomp forbids the instruction that reads it.
+			 */
 			if (!in_process)
 				wrong += timerheap_next(self->th, &event);
 		}
@@ -386,7 +389,10 @@ TEST_F(lib, stop_start_and_postpone_of_queued_slot_make_no_system_call)
 	EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-/* Timers with slack are in buckets.  A smaller slack takes effect at once. */
+/*
+ * Timers with slack are in buckets if the engine is the kernel.  A smaller slack takes effect at
+ * once.
+ */
 TEST_F(lib, timers_with_slack_are_in_buckets_until_slack_is_reduced)
 {
 	uint64_t before, bucketed, at;
@@ -641,8 +647,8 @@ TEST_F(lib, free_of_slot_discards_its_untaken_event)
 }
 
 /*
- * A stop, and a start of an idle timer, discard the event of the former arming.  So after them the
- * program may free the data to which the event points.
+ * A stop, and a start of an idle timer, discard the event of the former arming.  So the program may
+ * then free the data to which the event points.
  */
 TEST_F(lib, stop_and_start_discard_untaken_event)
 {

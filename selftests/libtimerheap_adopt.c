@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * libtimerheap: a program, the successor, continues to use the context of a program that was
- * killed, its predecessor.
+ * libtimerheap: a program, the successor, continues to use the context of a program that has
+ * ended, its predecessor.
  *
- * In most tests the predecessor is a child that opens the context, and sends the descriptor to the
+ * In four tests the predecessor is a child that opens the context, and sends the descriptor to the
  * test by SCM_RIGHTS.  The test keeps the descriptor, as systemd's descriptor store does.  The
  * successor is the test itself, or another child, to which the test sends the descriptor in the
  * same way.
@@ -166,7 +166,10 @@ static int successor(const struct round *round, int socket, struct record *recor
 		}
 	if (any_pending(th))
 		return 2;
-	/* All slots are free, but for one that the predecessor was allocating or freeing. */
+	/*
+	 * All slots are free, except at most one.  The predecessor may have been killed before it
+	 * started that slot's timer, or before it freed the slot after the take of the event.
+	 */
 	for (uint32_t i = 0; i < round->timers - 1; i++)
 		if (timerheap_alloc(th) < 0)
 			return 3;
@@ -176,7 +179,7 @@ static int successor(const struct round *round, int socket, struct record *recor
 
 /*
  * Kill a predecessor, and let a successor continue.  Check that one of the two takes the event of
- * each timer, and that no event is taken twice.
+ * each started timer, with at most one exception, and that no event is taken twice.
  */
 static void kill_and_succeed(struct __test_metadata *_metadata, const int sockets[2],
 			     struct record *record, const struct round *round)
@@ -223,7 +226,7 @@ static void kill_and_succeed(struct __test_metadata *_metadata, const int socket
 		EXPECT_GE(i < record->begun, record->events[i]);
 }
 
-/* In each round the test kills a program that is starting timers. */
+/* In each round the test kills a program that starts timers and takes their events. */
 TEST_F_TIMEOUT(adopt, successor_of_killed_program_loses_and_doubles_no_timer, 300)
 {
 	int step = getenv("TIMERHEAP_SECONDS") ? ROUNDS / 3 : 1;
@@ -237,7 +240,10 @@ TEST_F_TIMEOUT(adopt, successor_of_killed_program_loses_and_doubles_no_timer, 30
 	}
 }
 
-/* The test kills a program that has started a million timers.  Some of them may have expired. */
+/*
+ * The test kills a program that has started a million timers, or 10000 if th_slow().  Some of the
+ * timers may have expired.
+ */
 TEST_F_TIMEOUT(adopt, million_timers_survive_kill_of_their_program, 200)
 {
 	/* No limit: a million timers in 20 s would exceed a user's limit of CPU time. */
@@ -255,7 +261,7 @@ TEST_F_TIMEOUT(adopt, million_timers_survive_kill_of_their_program, 200)
 }
 
 /*
- * Each function below is executed by a predecessor, which then exits.  The function leaves the
+ * A predecessor executes one of the functions die_*(), and then exits.  The function leaves the
  * shared memory in the state that a kill at a certain point would leave.
  */
 
@@ -300,7 +306,10 @@ static void die_in_next_of_stopped(struct timerheap *th)
 	timerheap_stop(th, 0);
 }
 
-/* Be killed when a slot's number is in the ring again, and also in the last removed entry. */
+/*
+ * Be killed after slot 0 has expired a second time.  The first event was taken, so the removed
+ * entry before the head, which restore_event() in tools/lib/adopt.c reads, has number 0, too.
+ */
 static void die_after_next_and_expiry(struct timerheap *th)
 {
 	die_after_next(th);
@@ -314,7 +323,10 @@ static void die_with_full_ring(struct timerheap *th)
 		timerheap_start(th, timerheap_alloc(th), 1);
 }
 
-/* Be killed after another process has set the last removed entry to a number without a slot. */
+/*
+ * Be killed after another process has changed the removed entry before the head, which
+ * restore_event() reads.  No slot has the number that the entry then has.
+ */
 static void die_with_wrong_number(struct timerheap *th)
 {
 	die_after_next(th);
@@ -409,7 +421,7 @@ TEST_F(adopt, successor_gets_each_untaken_event_once)
 
 #define SORTED	7
 
-/* What a sort of the events changes in shared memory. */
+/* A copy of the fields of the ring that a sort of the events changes. */
 struct sorted {
 	__u64 program[8];
 	__u32 slots[SORTED];
@@ -525,7 +537,10 @@ TEST_F(adopt, successor_has_slots_of_predecessor)
 
 #define SUCCESSOR	"TIMERHEAP_SUCCESSOR"
 
-/* After exec(): open the context whose descriptor number is in TIMERHEAP_SUCCESSOR. */
+/*
+ * After exec(), before main(): open the context whose descriptor number is in TIMERHEAP_SUCCESSOR.
+ * Take the event of the predecessor's timer.  Exit with 0 if the event has that timer's data.
+ */
 static void __attribute__((constructor)) successor_after_exec(void)
 {
 	const char *fd = getenv(SUCCESSOR);

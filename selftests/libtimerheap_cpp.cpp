@@ -126,7 +126,7 @@ TEST(durations_out_of_range_saturate_and_never_overflow)
 	EXPECT(up(duration<double, std::nano>(9223372036854774784.0)) == 9223372036854774784);
 }
 
-/* Let @start start a timer.  Return: true: it never expires; false: it has expired at once. */
+/* Let @start start a timer.  Return: true: the timer never expires; false: it expires at once. */
 template <class Start>
 static bool never_expires(Start start)
 {
@@ -310,9 +310,9 @@ TEST(wait_ends_for_timeout_event_and_signal)
 }
 
 /*
- * Simulate a step of CLOCK_REALTIME, which a test must not make on a machine in use.  The linker's
- * option --wrap lets the library call the function below.  While @steps is above 0, that function
- * arms the timerfd and fails with ECANCELED, as the system call does after a step.
+ * Simulate steps of CLOCK_REALTIME, which a test must not make on a machine in use.  The linker's
+ * --wrap makes the library call __wrap_timerfd_settime().  As after a step, the next @steps calls
+ * with TFD_TIMER_CANCEL_ON_SET arm the timerfd, but fail with ECANCELED.
  */
 static int steps;
 
@@ -489,9 +489,9 @@ TEST(moved_timer_and_context_keep_their_slots)
 	theap::timer<manual> c(std::move(a));
 	EXPECT(!a && c && c.slot() == slot && c.pending());
 	b = std::move(c);
-	/* The former timer of b has been stopped. */
+	/* The assignment has stopped and freed the former slot of b: one timer expires below. */
 	EXPECT(!c && b.slot() == slot);
-	/* The assignment closes the former context of @context, which has no timer. */
+	/* The assignment below closes the context that @context had.  No timer belongs to it. */
 	int fd = context.fd();
 	EXPECT(fcntl(fd, F_GETFD) >= 0);
 	context = std::move(*first);
@@ -520,7 +520,7 @@ TEST(event_of_periodic_timer_counts_all_periods)
 	EXPECT(error_of([&] { timer.start_periodic(1s, 0s); }) == EINVAL);
 	EXPECT(error_of([&] { timer.start_periodic(-1s); }) == EINVAL);
 	EXPECT(error_of([&] { timer.start_periodic(nanoseconds::min()); }) == EINVAL);
-	/* A call that has failed has changed nothing. */
+	/* The three failed calls have not changed the timer. */
 	EXPECT(timer.deadline() == manual_time(20ms + 1h));
 	timer.start_periodic(1s, std::chrono::hours::max());
 	EXPECT(context.advance(1s) == 1 && timer.deadline() == manual_time::max());
@@ -612,7 +612,7 @@ TEST(event_calls_function_of_moved_timer)
 		timers.back().start(manual_time(1s + i * 1ms));
 	}
 	EXPECT(loop.advance(manual_time(1s + 49ms)) == 50);
-	/* The events of the first half are not taken yet. */
+	/* Move all timers while the events of the first 50 are not taken yet. */
 	auto moved = std::move(timers);
 	std::rotate(moved.begin(), moved.begin() + 30, moved.end());
 	EXPECT(loop.dispatch() == 50);
@@ -650,7 +650,7 @@ TEST(function_of_timer_may_destroy_its_timer_and_others)
 	killer.start(3s);
 	victim->start(4s);
 	EXPECT(loop.advance(1h) == 4);
-	/* All four have expired; the third destroys the fourth. */
+	/* All four timers have expired.  The function of the third destroys the fourth. */
 	EXPECT(loop.dispatch() == 3);
 	EXPECT(closed == 2 && calls == 0 && !victim);
 }
@@ -743,7 +743,7 @@ TEST(each_arming_ends_once_with_threads)
 	});
 	std::thread starter([&] {
 		for (int i = 0; i < rounds; i++) {
-			/* A start, too, returns how many expirations it has prevented. */
+			/* Like a stop, a start returns how many expirations no thread will get. */
 			stopped += shared.start(i % 3 * 1us);
 			started++;
 		}

@@ -193,7 +193,7 @@ static void advance(uint64_t to, uint32_t limit)
 	expect(m.now, timerheap_now(m.th), "the clock after an advance", limit);
 }
 
-/* Clear @added of each slot whose discarded event the engine has removed from the ring. */
+/* Clear @added of each slot whose event was discarded, if its number is not in the ring now. */
 static void forget_removed(void)
 {
 	const struct timerheap_ring *ring = m.th->ring;
@@ -206,7 +206,7 @@ static void forget_removed(void)
 			m.slots[i].added = 0;
 }
 
-/* Take at most @max events.  They must be in the order in which the ring got their numbers. */
+/* Take at most @max events.  Compare the events, and their order in the ring, with the model. */
 static void take(uint32_t max)
 {
 	struct timerheap_event event;
@@ -228,7 +228,7 @@ static void take(uint32_t max)
 	forget_removed();
 }
 
-/* Take all events.  The ring is empty then. */
+/* Take all events.  Check that the model has no unread event then. */
 static void take_all(void)
 {
 	take(UINT32_MAX);
@@ -393,7 +393,7 @@ static int drain(struct timerheap *th)
 	return count;
 }
 
-/* The descriptor is readable from the first deadline on, and until all events are taken. */
+/* The descriptor is readable from the first deadline on, until timerheap_next() finds no event. */
 TEST_F(engines, descriptor_of_engine_in_process_is_readable_from_first_deadline)
 {
 	static const clockid_t clocks[] = {
@@ -449,7 +449,7 @@ static void ignore(const struct timerheap_event *event, void *arg)
 {
 }
 
-/* After all events were taken, in any of three ways, a KICK that adds one makes an epoll edge. */
+/* After one of three functions has taken all events, a KICK that adds an event makes an edge. */
 TEST_F(engines, kick_in_process_makes_epoll_edge_after_all_events_were_taken)
 {
 	struct timerheap *th = open_in_process(CLOCK_MONOTONIC);
@@ -506,7 +506,7 @@ TEST_F(engines, kick_in_process_makes_epoll_edge_while_descriptor_is_readable)
 		EXPECT_EQ(1, epoll_wait(epoll, &edge, 1, LOST / MSEC));
 		/* Take the only event. */
 		EXPECT_TRUE(timerheap_next(th, &event));
-		/* The descriptor stays readable until timerheap_next() finds no event. */
+		/* No new edge: the descriptor is readable until timerheap_next() returns false. */
 		EXPECT_EQ(0, epoll_wait(epoll, &edge, 1, 0));
 		ASSERT_EQ(1, make_event(th, 1));
 		EXPECT_EQ(1, epoll_wait(epoll, &edge, 1, 100));
@@ -520,7 +520,7 @@ TEST_F(engines, kick_in_process_makes_epoll_edge_while_descriptor_is_readable)
 	}
 }
 
-/* A function of the library that takes a part of the events makes an epoll edge for the rest. */
+/* If events remain, timerheap_reap() and an unsuccessful timerheap_next_before() make an edge. */
 TEST_F(engines, taking_a_part_of_the_events_makes_epoll_edge_for_the_rest)
 {
 	struct timerheap *th = open_in_process(CLOCK_MONOTONIC);
@@ -553,7 +553,7 @@ TEST_F(engines, report_of_clock_step_keeps_descriptor_readable_if_ring_has_entry
 	struct timerheap *th = timerheap_open_setup(&setup);
 
 	ASSERT_NE(NULL, th);
-	/* Simulate a clock step and an event after timerheap_wait() has found no event. */
+	/* Simulate a step and an event after timerheap_wait() has found an empty ring. */
 	th->process->stepped = true;
 	ASSERT_EQ(1, make_event(th, 0));
 	EXPECT_EQ(-ECANCELED, __timerheap_process.wait(th, 0));
@@ -694,9 +694,9 @@ TEST_F(engines, wait_sleeps_again_after_wake_up_by_stopped_timer)
 }
 
 #define STARTERS	2
-#define LEAST		50		/* starts of a starter, even on a slow machine */
-#define STARTS		20000		/* starts of a starter; fewer if they take more than MOST */
-#define MOST		(3 * SEC)	/* time after which a starter makes no more than LEAST */
+#define LEAST		50		/* minimum of starts per starter, even after MOST */
+#define STARTS		20000		/* maximum of starts per starter */
+#define MOST		(3 * SEC)	/* time limit of a starter that has made LEAST starts */
 
 /* Shared by the starters, which start timers, and the consumer, which takes events. */
 static struct wakes {
@@ -706,7 +706,7 @@ static struct wakes {
 	atomic_uint ended;
 } wakes;
 
-/* A starter: start a timer, await its event, repeat.  Half of the timers are due at once. */
+/* A starter: start a timer, await its event, repeat.  About half of the timers are due at once. */
 static void *start_one_by_one(void *arg)
 {
 	uint32_t slot = (uintptr_t)arg;
@@ -719,7 +719,7 @@ static void *start_one_by_one(void *arg)
 		while (wakes.taken[slot] <= i && !wakes.lost)
 			sched_yield();
 	}
-	/* One more event wakes the consumer, which ends after all starters. */
+	/* One more event wakes the consumer, which ends when @ended counts all starters. */
 	wakes.ended++;
 	timerheap_start(wakes.th, STARTERS, 1);
 	return NULL;
@@ -731,7 +731,7 @@ static void count_wake(const struct timerheap_event *event, void *arg)
 		wakes.taken[event->slot] += event->expirations;
 }
 
-/* Each start by a starter wakes the consumer, which takes events one by one or in batches. */
+/* The event of each start reaches the consumer, which takes events one by one or in batches. */
 TEST_F_TIMEOUT(engines, each_start_by_another_thread_wakes_consumer, 120)
 {
 	struct epoll_event edge = { .events = EPOLLIN | EPOLLET };
@@ -775,7 +775,7 @@ static void start_in_handler(int signal)
 	wrong += ret < 0 && ret != -EDEADLK;
 }
 
-/* A signal handler that has interrupted a KICK cannot start a timer, but does not deadlock. */
+/* In a signal handler that has interrupted a KICK, a start that needs a KICK returns -EDEADLK. */
 TEST_F(engines, start_in_signal_handler_during_kick_fails_without_deadlock)
 {
 	struct itimerval timer = { { .tv_usec = 50 }, { .tv_usec = 50 } };

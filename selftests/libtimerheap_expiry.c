@@ -4,7 +4,7 @@
  * the program calls no function.
  *
  * Without that thread, a timer would expire when the program takes events.  So before a test takes
- * events, it waits until mapped memory shows that the thread has expired timers.
+ * its first event, it waits until mapped memory shows that the thread has expired timers.
  */
 #include <dirent.h>
 
@@ -22,13 +22,13 @@ static struct timerheap *open_with_thread(clockid_t clock)
 	return timerheap_open_setup(&setup);
 }
 
-/* Return: how many entries the thread has added to the ring. */
+/* Return: how many entries were added to the ring, by the thread or by a KICK of a due slot. */
 static uint32_t added(const struct timerheap *th)
 {
 	return __atomic_load_n(&th->ring->tail, __ATOMIC_ACQUIRE);
 }
 
-/* Return: the time from the deadline of slot 0 to its next check by the thread, in ns. */
+/* Return: the time from the deadline of slot 0 to the thread's next check of the slot, in ns. */
 static int64_t back_off(const struct timerheap *th)
 {
 	return __atomic_load_n(&th->slots[0].queued, __ATOMIC_RELAXED) - timerheap_deadline(th, 0);
@@ -84,7 +84,10 @@ FIXTURE_TEARDOWN(expiry)
 	timerheap_close(self->th);
 }
 
-/* Timers expire before the program takes events.  Only events make the descriptor readable. */
+/*
+ * The thread expires timers before the program takes events.  The descriptor becomes readable with
+ * the first event, and unreadable when the program finds no more events.
+ */
 TEST_F(expiry, timers_expire_while_program_calls_no_function_of_library)
 {
 	uint64_t begin = timerheap_now(self->th), taken;
@@ -107,7 +110,7 @@ TEST_F(expiry, timers_expire_while_program_calls_no_function_of_library)
 	EXPECT_FALSE(system_readable(timerheap_fd(self->th), 0));
 }
 
-/* A start, and a postponement to an earlier time, wake a thread that sleeps until later. */
+/* If the thread sleeps beyond a new deadline, the start or postponement wakes the thread. */
 TEST_F(expiry, earlier_deadline_wakes_thread)
 {
 	uint64_t begin = timerheap_now(self->th);
@@ -122,7 +125,7 @@ TEST_F(expiry, earlier_deadline_wakes_thread)
 }
 
 /*
- * The thread checks a ticker only twice a second while the ticker's event is unread.  The event
+ * The thread checks a ticker at most twice a second while the ticker's event is unread.  The event
  * still counts all periods that have passed.
  */
 TEST_F(expiry, thread_checks_unread_ticker_rarely)
@@ -218,8 +221,9 @@ TEST(reopen_replaces_expiry_thread)
 }
 
 /*
- * The program may close all descriptors.  Then the thread ends when it wakes up next.  A start that
- * needs a KICK returns -EBADF, and timerheap_close() does not wait for a thread that still sleeps.
+ * The program may close all descriptors, also those of a context and its thread.  Then the thread
+ * ends when it wakes up next.  A start whose KICK arms one of these descriptors returns -EBADF.
+ * timerheap_close() does not wait for a thread that still sleeps.
  */
 TEST(closed_descriptor_ends_expiry_thread)
 {
@@ -249,7 +253,7 @@ TEST(closed_descriptor_ends_expiry_thread)
 	timerheap_close(th);
 }
 
-/* With a manual clock only an advance makes timers due.  So TIMERHEAP_THREAD has no effect. */
+/* With a manual clock no timer becomes due by itself.  So TIMERHEAP_THREAD has no effect. */
 TEST(context_with_manual_clock_has_no_expiry_thread)
 {
 	struct timerheap *th = open_with_thread(TIMERHEAP_CLOCK_MANUAL);

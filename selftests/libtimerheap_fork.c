@@ -211,7 +211,8 @@ TEST_F(fork, reopen_stops_all_timers)
 
 /*
  * A program may close the descriptor, as closefrom() does.  Then a wait without an event returns
- * -EBADF, and so does a start that needs a KICK.
+ * -EBADF, and so does a start whose KICK uses the descriptor.  In the process, a KICK uses the
+ * descriptor only if it must become readable earlier.
  */
 TEST_F(fork, wait_and_start_fail_after_close_of_descriptor)
 {

@@ -2,9 +2,9 @@
 /*
  * GROW and timerheap_grow(): a context gets more slots while its timers run.
  *
- * The mappings stay where they are, and no event is lost, doubled or out of order.  GROW copies the
- * numbers of unread events to a larger ring.  So some tests call GROW while events are unread, with
- * the head of the ring at different entries.
+ * The mappings stay where they are, and no event is lost, doubled or out of order.  If the ring
+ * gets more entries, GROW copies the numbers of some unread events to new entries.  So some tests
+ * call GROW while events are unread, with the head of the ring at different entries.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -19,8 +19,8 @@ FIXTURE(grow)
 };
 
 /*
- * Open a context with @slots slots, which may grow to MOST: SETUP lowers max_slots to the module
- * parameter.  Return: the context, or NULL.
+ * Open a context with @slots slots, which may grow to MOST slots.  SETUP lowers the max_slots of
+ * the caller, UINT32_MAX, to the module parameter.  Return: the context, or NULL.
  */
 static struct timerheap *open_growing(clockid_t clock, uint32_t slots)
 {
@@ -203,8 +203,8 @@ TEST_F(grow, read_takes_events_from_before_and_after_growth)
 }
 
 /*
- * A context that may grow is charged as much as a context that may not.  An unused slot costs 4 to
- * 8 bytes for its ring entry, and its share of the pointer to a page of slots.
+ * A new context that may grow is charged as much as one of the same size that may not grow.  An
+ * unused slot costs 4 to 8 bytes of the ring, and less than 1 byte of the tables of pages.
  */
 TEST_F(grow, unused_slot_costs_at_most_9_bytes)
 {
@@ -289,7 +289,10 @@ struct round {
 	atomic_bool full;	/* a thread has found no free slot: the main thread calls GROW */
 };
 
-/* Allocate slots until none of LAST is left.  Start the timer of each, due within 100 us. */
+/*
+ * In a thread: allocate slots, and start the timer of each slot, due within 100 us.  The thread
+ * ends when all LAST slots of the context are allocated.
+ */
 static void *start_all(void *arg)
 {
 	struct round *round = arg;

@@ -51,8 +51,8 @@ static void stop(void *arg)
 static int kick_calls;
 
 /*
- * Count the KICKs.  The linker's option --wrap=ioctl lets the tests and the library call
- * __wrap_ioctl() in place of ioctl(), which is __real_ioctl().
+ * Count the KICKs.  The linker's option --wrap=ioctl makes the tests and the library call
+ * __wrap_ioctl() instead of ioctl().  __real_ioctl() is the ioctl() of the C library.
  */
 typeof(ioctl) __real_ioctl, __wrap_ioctl;
 
@@ -310,8 +310,8 @@ static void start_ten(void *arg)
 }
 
 /*
- * If a function that the loop calls starts several timers, the loop makes one KICK for all of them.
- * Each start outside of such a function makes a KICK of its own.
+ * If a function that the loop calls starts up to 256 timers, the loop makes one KICK for all of
+ * them.  A start outside of such a function makes a KICK of its own, if it needs one.
  */
 TEST_F(loop, timers_that_a_function_starts_share_one_kick)
 {
@@ -328,8 +328,10 @@ TEST_F(loop, timers_that_a_function_starts_share_one_kick)
 }
 
 /*
- * Take @nr events of a ticker.  Restart the ticker after each event, but make no KICK for it.
- * Return: how many KICKs were made or would be needed, plus how many events were missing.
+ * Take @nr events of a ticker.  After each event, restart the ticker by timerheap_arm(), which
+ * makes no KICK itself.
+ * Return: the sum of the KICKs that timerheap_next() made, the restarts that needed a KICK, and the
+ * missing events.
  */
 static int kicks_of_restarts(struct timerheap *th, uint32_t slot, int nr)
 {
@@ -406,8 +408,8 @@ static void start_twice(void *arg)
 }
 
 /*
- * timerheap_loop_run() kicks timers that functions start.  Without the KICK they would not expire,
- * and the timer of "s", which is due after LOST, would end the loop.
+ * timerheap_loop_run() kicks timers that functions start.  Without the KICK such a timer would not
+ * expire.  Then the timer of "s" would stop the loop after LOST, the time limit of a wait.
  */
 TEST_F(loop, run_kicks_timers_that_functions_have_started)
 {

@@ -85,7 +85,10 @@ TEST(engine_in_process_refuses_program_of_protocol_2)
 	ASSERT_EQ(0, unsetenv("TIMERHEAP_ENGINE"));
 	errno = 0;
 	EXPECT_EQ(NULL, __timerheap_open(&setup, sizeof(setup), former));
-	/* Only the kernel may serve, but there is no device, or the kernel has another layout. */
+	/*
+	 * Only the kernel may serve such a program.  Without a device errno is ENOENT.  Otherwise
+	 * the kernel refuses the layout.
+	 */
 	EXPECT_EQ(access(DEVICE, F_OK) ? ENOENT : EPROTONOSUPPORT, errno);
 	if (access(DEVICE, F_OK)) {
 		errno = 0;

@@ -121,7 +121,7 @@ TEST(open_refuses_bad_setup)
 	EXPECT_TRUE(setup_fails(setup, EINVAL));
 	EXPECT_EQ(fd, lowest_fd());
 
-	/* The program's structure may be longer than the module's, if the added bytes are 0. */
+	/* The program's structure may be longer than the engine's, if the added bytes are 0. */
 	th = __timerheap_open(&longer.setup, sizeof(longer), __TIMERHEAP_PROTOCOL);
 	ASSERT_NE(NULL, th);
 	EXPECT_EQ(sysconf(_SC_PAGESIZE), longer.setup.slots_size);
@@ -167,7 +167,7 @@ TEST(flag_or_environment_chooses_engine)
 	ASSERT_NE(NULL, th);
 	EXPECT_STREQ("process", timerheap_engine(th));
 	timerheap_close(th);
-	/* With no flag, and another value of the variable, the kernel serves if it can. */
+	/* With no flag, and a variable that names no engine, the kernel serves if it can. */
 	setenv("TIMERHEAP_ENGINE", "auto", 1);
 	th = timerheap_open(CLOCK_MONOTONIC, 1);
 	ASSERT_NE(NULL, th);
@@ -222,7 +222,10 @@ static int alloc_until_error(uint32_t slots)
 	return last && last + 1 < slots ? -slot : 0;
 }
 
-/* If the user has no memory left, timerheap_alloc() fails.  Allocated slots never cause SIGBUS. */
+/*
+ * If the user has no memory left, timerheap_alloc() fails.  An access to an allocated slot raises
+ * no SIGBUS.
+ */
 TEST(alloc_beyond_limit_of_memory_returns_error)
 {
 	int64_t percent = get_number(PARAMETER);

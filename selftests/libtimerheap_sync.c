@@ -69,7 +69,10 @@ TEST_F(libtimerheap_sync, reap_takes_events_in_order_of_deadlines)
 	EXPECT_EQ(0, self->wrong);
 }
 
-/* A call that takes only the first 64 events sorts only these.  The others stay as they were. */
+/*
+ * If timerheap_reap() takes only the first 64 events, it sorts only these.  The entries of the
+ * other events do not change.
+ */
 TEST_F(libtimerheap_sync, reap_sorts_only_the_events_that_it_takes)
 {
 	unsigned int seed = 5;
@@ -88,9 +91,10 @@ TEST_F(libtimerheap_sync, reap_sorts_only_the_events_that_it_takes)
 }
 
 /*
+ * A stop discards the event of its timer, but the number of the slot stays in the ring.
  * timerheap_reap() counts a discarded event as one of its batch of @max events, so its result may
- * be below @max.  If all events of a batch were discarded, it takes the next batch.  So if @max is
- * above 0, a result of 0 means that there is no event.
+ * be below @max.  If all events of a batch were discarded, the function takes the next batch.  So
+ * if @max is above 0, a result of 0 means that there was no event.
  */
 TEST_F(libtimerheap_sync, reap_skips_discarded_events)
 {
@@ -239,8 +243,8 @@ static struct timerheap *faulting;
 static int faults;
 
 /*
- * Handle the fault of the library's first access to a slot.  Permit the access, and move the head,
- * as another process might do at that moment.
+ * Handle the fault of the library's first access to a slot.  Permit the access, and move the head
+ * of the ring, as another process might do at that moment.
  */
 static void move_head(int signal)
 {

@@ -2,9 +2,10 @@
 /*
  * libtimerheap with several threads: they share one context, or each has its own.
  *
- * The first two tests check sums, as stress.c does.  They count each start as an arming, also the
- * start of a pending timer, which returns 1.  The number of armings of a timer equals the sum of
- * what its starts and stops return plus the number of expirations that events count.
+ * The first two tests check sums, as stress.c does.  Each start begins an arming, which ends once:
+ * an event counts the expiration, or a later start or stop counts the arming in its return value.
+ * So for each timer, the number of starts equals the sum of these return values plus the number of
+ * expirations that events count.
  */
 #include <pthread.h>
 
@@ -173,9 +174,10 @@ TEST_F_TIMEOUT(threads, each_arming_ends_once_if_threads_share_timers, 120)
 }
 
 /*
- * Each thread starts a timer and frees its slot, often with an unread event.  At once it
- * allocates a slot, often the same one, for a timer that never expires.  If an event has the
- * data of the second timer, the free has not discarded the event of the first timer.
+ * Each thread starts a timer and frees its slot, often with an unread event.  At once the thread
+ * allocates a slot, often the same one, for a timer that never expires.  An event gets the data
+ * that the slot has when the event is taken.  So if an event has other data than EXPIRING_DATA, the
+ * free has not discarded the event of the first timer.
  */
 #define EXPIRING_DATA	UINT64_C(0x51cc51cc51cc51cc)
 #define NEVER_DATA	UINT64_C(0x0ff0ff0ff0ff0ff0)
@@ -211,7 +213,10 @@ static void *change_owners(void *arg)
 	return NULL;
 }
 
-/* Take events until all workers have ended.  Each event must have EXPIRING_DATA. */
+/*
+ * Take events until all workers have ended, and no event arrives for 300 ms.  Count the events
+ * whose data are not EXPIRING_DATA.
+ */
 static void *check_data(void *arg)
 {
 	struct consumer *consumer = arg;

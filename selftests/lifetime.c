@@ -305,8 +305,8 @@ static int check_user_limit(void)
 }
 
 /*
- * user_memory_percent limits the memory of all contexts of a user.  close() frees a context's
- * memory.  The limit does not apply to root.
+ * user_memory_percent limits the memory of all contexts of a user together.  The last close() of a
+ * context frees its memory.  The limit does not apply with CAP_SYS_RESOURCE, which root has.
  */
 TEST_F(lifetime, user_memory_percent_limits_contexts_of_user_but_not_of_root)
 {
@@ -333,11 +333,11 @@ TEST_F(lifetime, user_memory_percent_limits_contexts_of_user_but_not_of_root)
 }
 
 /*
- * The last close waits until a run has called the functions of the context's timers.  On
- * PREEMPT_RT a task of lower priority than the closing task may preempt that run and keep the CPU.
- * The close gives the run the priority of the closing task (a boost), so the close does not wait
- * for the other task.  Here the other task is @hog, which preempts the run as soon as the run has
- * checked a quarter of the timers.
+ * If a batch of a run has expired timers of a context, the last close waits until the run has
+ * called their functions.  On PREEMPT_RT a task of lower priority than the closing task may preempt
+ * that run and keep the CPU.  The close gives the run the priority of the closing task (a boost),
+ * so the close does not wait for the other task.  Here the other task is @hog, which preempts the
+ * run as soon as the run has checked a quarter of the timers.
  */
 TEST_F_TIMEOUT(lifetime, close_lends_its_priority_to_run_that_it_waits_for, 200)
 {
@@ -383,9 +383,9 @@ TEST_F_TIMEOUT(lifetime, close_lends_its_priority_to_run_that_it_waits_for, 200)
 	ASSERT_EQ(0, set_priority(0));
 	/*
 	 * A round is late if the close lasts until the hog leaves the CPU.  Without a boost, about
-	 * a quarter of the rounds are late: those in which the hog preempts the run within a batch.
-	 * With a boost, a round is late only if the host stops the closing task's CPU, which is
-	 * rare.
+	 * a quarter of the rounds are late: those in which the hog preempts the run within a batch,
+	 * before the run has called all functions of the batch.  With a boost, a round is late only
+	 * if the host stops a CPU, which is rare.
 	 */
 	EXPECT_GT(3, late);
 }

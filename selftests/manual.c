@@ -340,11 +340,11 @@ static int64_t model_first(struct model *model)
 static bool model_change(struct model *model)
 {
 	/*
-	 * 0 means the 4 ms given to SETUP, and 1 means no slack.  Each other slack, and the 4 ms,
-	 * contains 2^n whole units of 1/64 ms.  So the kernel rounds a deadline up to a multiple of
-	 * 2^n units.  If a store postpones a timer, but not beyond its old rounded deadline, the
-	 * new rounded deadline is the same.  So the timer expires at the check that is queued
-	 * already, as the model expects.
+	 * 0 means the 4 ms given to SETUP, and 1 means no slack.  In whole units of 1/64 ms, the
+	 * 4 ms and each other slack are a power of two.  So the kernel rounds a deadline up to a
+	 * multiple of that power.  If a store postpones a timer, but not beyond its old rounded
+	 * deadline, the new rounded deadline is the same.  So the timer expires at the check that
+	 * is queued already, as the model expects.
 	 */
 	static const uint64_t slacks[] = {
 		0, 1, SLACK_MIN, MSEC, 32 * MSEC, 1024 * MSEC, (1LL << 22) * MSEC,
@@ -565,7 +565,7 @@ TEST_F(manual, signal_ends_advance_early)
 	struct advanced a;
 	int64_t end;
 
-	/* The year has 3 * 10^10 expiries.  A signal follows after 50 ms, long before the end. */
+	/* In a year the timer expires 3 * 10^10 times: a signal after 50 ms ends ADVANCE early. */
 	ASSERT_EQ(0, th_start_flags(self->fd, 0, MSEC, MSEC, TIMERHEAP_ABSTIME));
 	system_alarm(50000, 0);
 	a = advance_to(self->fd, YEAR);
@@ -623,8 +623,8 @@ static void *start_and_stop(void *arg)
 
 /*
  * Three threads start and stop timers, while this thread advances the clock and takes events.  At
- * the end an ADVANCE expires all timers still pending.  Then each arming has ended by a call, which
- * found the timer pending or discarded its expiration, or by an event.
+ * the end an ADVANCE expires all timers still pending.  Each arming must have ended once: a START
+ * or STOP found the timer pending or discarded its expiration, or an event counts the expiration.
  */
 TEST_F(manual, each_arming_ends_once_while_clock_advances)
 {
@@ -720,8 +720,8 @@ TEST_F(manual, batch_drain_and_info_support_manual_clock)
 }
 
 /*
- * The deadlines of a million timers are spread over a year.  The program stores them in shared
- * memory, and starts all timers by one KICK.  Each timer fires exactly at its deadline.
+ * The deadlines of a million timers are spread over a year.  The program stores the deadlines in
+ * shared memory, and starts all timers by one KICK.  Each timer fires exactly at its deadline.
  */
 TEST_F_TIMEOUT(manual, each_of_a_million_timers_fires_at_its_deadline, 200)
 {

@@ -303,7 +303,7 @@ TEST_F(mapped, mapping_keeps_context_alive)
 
 enum ending { EXIT, EXEC, KILL };
 
-/* When a program exits, execs or is killed, its timers are removed. */
+/* When a program exits, execs or is killed, its mappings end, and its timers are removed. */
 TEST_F(mapped, exit_exec_and_kill_remove_timers)
 {
 	for (enum ending ending = EXIT; ending <= KILL; ending++) {

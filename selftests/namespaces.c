@@ -3,7 +3,7 @@
  * Time namespaces: all times of a context belong to the namespace in which it was set up,
  * even if a process in another namespace uses the context.
  *
- * A container that was restored, or migrated from another machine, runs in a time
+ * A container that was restored, or migrated from another machine, may run in a time
  * namespace.  With the offsets of the namespace, CLOCK_MONOTONIC and CLOCK_BOOTTIME continue
  * from the times that they had when the container was stopped.
  *
@@ -185,7 +185,10 @@ TEST_F(namespace, deadline_with_slack_is_rounded_on_clock_of_machine)
 		lead *= 2;
 		outer_time = rounded(clock_now(variant->clock) - self->ahead + lead, slack);
 		inner_time = outer_time + self->ahead;
-		/* The first timer with slack in a queue has no bucket: start it before counting. */
+		/*
+		 * A queue gets its first buckets after the start of a timer with slack, too late
+		 * for that timer.  So start such a timer before INFO counts the entries.
+		 */
 		ASSERT_EQ(0, th_start_slack(self->map.fd, 3, inner_time + 1000 * SEC, 0, slack));
 		ASSERT_EQ(0, th_info(self->outer, &before));
 		ASSERT_EQ(0, th_start_slack(self->outer, 0, outer_time - 5, 0, slack));

@@ -148,8 +148,8 @@ TEST_F_TIMEOUT(placement, timer_moves_to_cpu_that_changes_it, 60)
 		ASSERT_EQ(0, th_start_at(self->fd, 2, later - SEC / 2));
 		ASSERT_EQ(0, run_on(cpu));
 		/*
-		 * Change both timers until timer 1 has moved.  A timer stays in its queue if a run
-		 * works on it, or if the lock of one of the two CPUs' queues is taken.
+		 * Change both timers until timer 1 has moved.  A change may leave a timer in its
+		 * queue, for example if the lock of the old or the new queue is taken.
 		 */
 		TH_WAIT_UNTIL(th_start_at(self->fd, 2, later) >= 0 &&
 			      th_start_at(self->fd, 1, earlier) >= 0 &&
@@ -190,7 +190,7 @@ TEST_F_TIMEOUT(placement, timers_with_slack_share_bucket_of_cpu_that_setup_names
 	for (int cpu = 0; cpu < self->cpus; cpu++) {
 		struct th_map map = { .setup = { .clock = CLOCK_MONOTONIC, .slots = 4,
 						 .flags = TIMERHEAP_ON_CPU, .cpu = cpu } };
-		/* Use another deadline on each CPU, to find its CPU in /proc/timer_list. */
+		/* Use one deadline per CPU: /proc/timer_list shows which CPU is armed for it. */
 		int64_t at = rounded(self->at + cpu * SEC, slack);
 		struct timerheap_info before, after;
 		struct timerheap_event event;
@@ -404,7 +404,7 @@ static int context_of(uid_t uid, bool permitted, int cpu)
 /*
  * Pending timers leave a CPU that a partition isolates, and return to it when the partition is
  * removed.  The timers of a user stay on the CPU, or return to it, if a SETUP of the user with
- * CAP_SYS_NICE names the CPU.  Each user has queues of its own.
+ * CAP_SYS_NICE names the CPU.  Each user has queues of its own, so the test uses three users.
  */
 TEST_F_TIMEOUT(placement, pending_timers_leave_isolated_partition, 120)
 {

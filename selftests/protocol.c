@@ -4,7 +4,7 @@
  *
  * The program starts, stops and postpones timers, and takes events, by loads, stores and
  * exchanges on shared memory.  Usually the program calls KICK only if the kernel would check a slot
- * too late, or to wait for the end of a check.  Tests of KICK also kick other slots.
+ * too late, or to wait for the end of a check.  Tests of KICK also kick slots that need no KICK.
  */
 #include <pthread.h>
 #include <sys/epoll.h>
@@ -92,7 +92,7 @@ TEST_F(protocol, postponed_timer_expires_once_at_last_deadline)
 			postponed += postpone_no_kick(map, 0, at, &kick);
 			kicked |= kick;
 		}
-		/* A stop leaves the slot queued at @first, so a start needs no KICK. */
+		/* A stop leaves the slot queued at @first, so a later deadline needs no KICK. */
 		was = stop_slot(map, 0);
 		EXPECT_EQ(0, exchange_deadline(map, 0, at + MSEC));
 		kicked |= must_kick(&map->slots[0], at + MSEC);
@@ -107,7 +107,7 @@ TEST_F(protocol, postponed_timer_expires_once_at_last_deadline)
 	EXPECT_TRUE(no_event_for(map, 50 * MSEC));
 }
 
-/* A timer that is moved earlier needs a KICK, and then expires at the new deadline. */
+/* A timer that is moved to before @queued needs a KICK, and then expires at the new deadline. */
 TEST_F(protocol, earlier_deadline_needs_kick)
 {
 	struct th_map *map = &self->map;
@@ -160,10 +160,7 @@ TEST_F_TIMEOUT(protocol, racing_stop_prevents_expiry_or_discards_event, 60)
 	EXPECT_TRUE(no_event_for(map, 20 * MSEC));
 }
 
-/*
- * A timer with a deadline of TIMERHEAP_NEVER or later does not expire, and can be moved
- * earlier.
- */
+/* A timer whose deadline is TIMERHEAP_NEVER or later does not expire, and can be moved earlier. */
 TEST_F(protocol, timer_with_deadline_timerheap_never_does_not_expire)
 {
 	static const uint64_t times[] = { TIMERHEAP_NEVER, TIMERHEAP_NEVER + 1, UINT64_MAX };
@@ -414,13 +411,13 @@ TEST_F(protocol, kick_ends_at_first_bad_slot_number)
  * The ring
  */
 
-/* The program, read() and WAIT take events in turn, and get each event once, in order. */
+/* take_event(), read() and WAIT take events in turn, and get each event once, in order. */
 TEST_F(protocol, read_wait_and_memory_reader_in_turn_get_each_event_once)
 {
 	struct th_map *map = &self->map;
 	struct timerheap_event event;
 
-	/* 9 * SLOTS events pass through the ring of 256 entries, so its positions wrap. */
+	/* 9 * SLOTS events pass through the ring of 256 entries, so each entry is used again. */
 	for (int i = 0; i < 3 * SLOTS; i++) {
 		for (int k = 0; k < 3; k++)
 			ASSERT_EQ(0, start_slot(map, (3 * i + k) % SLOTS, 1));
@@ -480,8 +477,8 @@ TEST_F(protocol, no_expiration_is_lost_while_events_are_unread)
 			ticks[event.slot] += event.expirations;
 			/*
 			 * The kernel writes @expired_deadline before it adds to @expirations.  If
-			 * take_event() takes the event between the two, the event has the later
-			 * deadline, and the next event counts that expiration.
+			 * take_event() reads both fields in between, the event has the new deadline
+			 * already, but only the next event counts the expiration of that deadline.
 			 */
 			EXPECT_LE(first + (ticks[event.slot] - 1) * period, event.deadline);
 			EXPECT_EQ(0, (event.deadline - first) % period);
@@ -669,9 +666,10 @@ FIXTURE_TEARDOWN(threads)
 }
 
 /*
- * In this test each start begins an arming, even if the timer is pending.  An arming ends in a
- * start or a stop that finds the timer pending or discards the expiration, or in an event.  The
- * test checks the sums after each round, because a start in a later round may repair a lost timer.
+ * In this test each start begins an arming, even if the timer is pending.  An arming ends in one of
+ * three ways.  A start or a stop finds the timer pending, a start or a stop discards the
+ * expiration, or an event counts the expiration.  The test compares the tallies of armings and
+ * ends after each round, because a start in a later round may repair a lost timer.
  */
 TEST_F_TIMEOUT(threads, each_arming_ends_once, 90)
 {
@@ -722,8 +720,8 @@ static void *kick_forever(void *arg)
 /*
  * One thread starts and stops a slot as fast as it can, while another thread kicks that
  * slot.  Each arming ends in a stop or in an event.  The stop is only an exchange, which discards
- * no expirations.  User Mode Linux runs one thread of a process at a time, and switches to another
- * in system calls.  So the first thread yields in one arming of 100, to let the other kick.
+ * no expirations.  User Mode Linux without SMP runs one thread at a time, and mostly switches
+ * threads in system calls.  So the first thread yields in one arming of 100, to let the other kick.
  */
 TEST_F(protocol, each_arming_ends_once_while_another_thread_kicks)
 {

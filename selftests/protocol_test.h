@@ -185,8 +185,9 @@ static inline bool take_event_no_kick(struct th_map *map, struct timerheap_event
 }
 
 /*
- * Take the next event as take_event_no_kick() does.  If the slot backs off, and the descriptor is
- * open, call KICK, which ends the back-off.  Return: whether there was an event.
+ * Take the next event as take_event_no_kick() does.  If the kernel's next check of the slot is
+ * after the deadline, as in a back-off, call KICK, which queues a check at the deadline.  A test
+ * that has closed the descriptor cannot call KICK.  Return: whether there was an event.
  */
 static inline bool take_event(struct th_map *map, struct timerheap_event *event)
 {

@@ -260,7 +260,7 @@ TEST_F(events, interrupted_wait_continues_until_its_first_timeout)
 	EXPECT_EQ(0, wait.count);
 	EXPECT_LE((int64_t)until, now());
 	EXPECT_LT(0, handlers);
-	/* A call that has not failed sets @until to 0.  So the next call begins a new wait. */
+	/* A WAIT that succeeds sets @until to 0, so the next call begins a new wait. */
 	EXPECT_EQ(0, wait.until);
 	begin = now();
 	EXPECT_EQ(0, call(self->fd, TIMERHEAP_IOC_WAIT, &wait));
@@ -415,7 +415,7 @@ TEST_F(stopped_process, relative_timeout_counts_from_the_call)
 	}
 	EXPECT_EQ(0, child_status(pid));
 	EXPECT_LE(begin + timeout, now());
-	/* A timeout that began again would pass at @last + @timeout or later. */
+	/* If each stop began the timeout again, it would pass at @last + @timeout or later. */
 	EXPECT_GT(last + timeout, now());
 }
 
@@ -442,9 +442,9 @@ TEST_F(stopped_process, wait_returns_after_missed_timeout)
 }
 
 /*
- * If a process is stopped in a WAIT, the call writes the end of its timeout to the structure, as
- * @until, and continues.  If the call then fails with EFAULT, it sets @until to 0.  So the next
- * call with the structure begins a new wait.
+ * If a process is stopped in a WAIT, the call writes the end of a relative timeout to the
+ * structure, as @until, and continues.  If the call then fails with EFAULT, it sets @until to 0.
+ * So the next call with the structure begins a new wait.
  */
 TEST_F(stopped_process, call_after_efault_begins_a_new_wait)
 {
@@ -511,7 +511,7 @@ TEST_F(events, wait_returns_at_min_events_or_timeout)
 	EXPECT_EQ(2, th_events(self->fd, events, 8, 1));
 }
 
-/* A context has at most one event per slot, so WAIT refuses to wait for more. */
+/* A context has at most one event per slot, so WAIT refuses a @min above the number of slots. */
 TEST_F(events, wait_for_more_events_than_slots_is_refused)
 {
 	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 2 };

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A one-shot timer that has expired stays queued for one more check, so that a restart with the
- * same timeout needs no KICK.  That is so only in a crowded queue, and for timeouts of 137 ms or
+ * same timeout needs no KICK.  That is so only in a crowded queue, and for timeouts of 136.4 ms or
  * more.
  *
  * The kernel records the timeout if a call or a KICK starts a one-shot timer of the context, or
  * moves one earlier.  Only a timeout that differs by more than 1/8 replaces the recorded one.  The
- * kernel queues an expired timer for the time of the expiry plus the recorded timeout, less 1/64.
- * So a later restart with that timeout finds @queued before its deadline.
+ * kernel queues the check of an expired timer 63/64 of the recorded timeout after the expiry.  So a
+ * restart before that check, with the recorded timeout, finds @queued before the new deadline.
  */
 #include "protocol_test.h"
 
@@ -47,7 +47,10 @@ static int start_all(struct th_map *map)
 	return 0;
 }
 
-/* Store a deadline in an idle slot, without a KICK.  Return: whether a KICK is needed. */
+/*
+ * Discard the expirations of an idle slot, and store a deadline, without a KICK for that deadline.
+ * Return: whether a KICK is needed.
+ */
 static bool restart_no_kick(struct th_map *map, uint32_t n, uint64_t deadline)
 {
 	discard_expirations(map, n);
@@ -83,7 +86,7 @@ TEST_F(restart, most_restarts_after_expiry_need_no_kick)
 	}
 	EXPECT_EQ(0, wrong);
 	EXPECT_EQ(0, early);
-	/* If the host stalls, timers expire before 512 are queued.  Their restarts need a KICK. */
+	/* Permit 200 KICKs: if the host stalls, timers expire before 512 are queued. */
 	EXPECT_GE(NR / 5, kicks);
 	nap(2 * TIMEOUT);
 	EXPECT_FALSE(take_event(&self->map, &event));
@@ -107,7 +110,10 @@ TEST_F(restart, next_check_dequeues_expired_timer_without_restart)
 	EXPECT_FALSE(take_event(&self->map, &event));
 }
 
-/* A restart with a shorter timeout finds @queued after its deadline, and a KICK moves the check. */
+/*
+ * The first restart with a shorter timeout finds @queued after the new deadline, and a KICK moves
+ * the check.  The later restarts find 0: the recorded timeout is then 1 ms, below 136.4 ms.
+ */
 TEST_F(restart, restart_with_shorter_timeout_expires_at_new_deadline)
 {
 	struct timerheap_event event;

@@ -299,8 +299,8 @@ TEST_F(go, longest_period_does_not_overflow)
 }
 
 /*
- * As in Go's test ZeroTimer.  A START discards the expiration of the former arming of its slot, and
- * the test counts that expiration, too.
+ * As in Go's test ZeroTimer.  The test starts each slot many times before it takes events.  Each
+ * later START of a slot discards one expiration, which the test counts, too (th_discarded).
  */
 TEST_F_TIMEOUT(go, each_of_50000_zero_span_armings_expires, 100)
 {
@@ -393,7 +393,7 @@ TEST_F(go, modify_changes_the_period)
 		ticks += event.expirations;
 	}
 	ASSERT_EQ(1, th_modify_flags(self->fd, 0, 20 * MSEC, 20 * MSEC, 0));
-	/* An expiry of the old period may have left an event. */
+	/* Take the event that an expiry of the old period may have left. */
 	th_wait_flags(self->fd, &event, 1, 0, 0, 0);
 	ASSERT_EQ(1, th_event(self->fd, &event));
 	last = event.deadline;
@@ -460,7 +460,7 @@ TEST_F(go, timer_expires_while_others_are_postponed)
 
 /*
  * As in Go's test Chan, since Go 1.23: after a stop, or a start of an idle timer, no reader gets an
- * event of the former arming.  Exception: a start of a pending periodic timer keeps the event.
+ * event of the former arming.  But a start of a pending periodic timer keeps its event.
  */
 TEST_F(go, stop_and_start_discard_the_event_of_the_former_arming)
 {
@@ -577,7 +577,7 @@ FIXTURE_TEARDOWN(calls)
 	close(self->fd);
 }
 
-/* If a periodic timer starts with a past deadline, its event counts all periods since that time. */
+/* If a periodic timer starts with a past deadline, its event counts all deadlines until now. */
 TEST_F(calls, past_deadline_counts_missed_periods)
 {
 	const int64_t period = 100 * MSEC, ago = SEC + 50 * MSEC;
@@ -585,7 +585,7 @@ TEST_F(calls, past_deadline_counts_missed_periods)
 	uint64_t next;
 	int64_t first;
 
-	/* Repeat until all calls are made before the next deadline, at which an expiry follows. */
+	/* 11 deadlines have passed.  Repeat until START, WAIT and GET end before the 12th. */
 	do {
 		ASSERT_LE(0, th_replace_context(&self->fd, SLOTS));
 		first = now() - ago;

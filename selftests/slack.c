@@ -63,7 +63,7 @@ static int64_t bucketed(int fd, const struct timerheap_info *before)
  * Pin the test to its CPU.  All timers are then in one queue, so timers with the same rounded
  * deadline share one bucket, and the number of entries is exact.  The first timer with slack in a
  * queue has no bucket, but makes the kernel allocate buckets.  So start a timer with slack, and
- * remove it.
+ * close its context.
  *
  * Return: whether the thread is pinned and the timer was started.
  */
@@ -85,7 +85,7 @@ TEST_F(slack, timers_of_one_bucket_share_a_heap_entry)
 		ASSERT_EQ(0, th_start_slack(self->fd, i, at - i * 15000, 0, SLACK));
 	EXPECT_EQ(1, entries(self->fd, &self->before));
 	EXPECT_EQ(500, bucketed(self->fd, &self->before));
-	/* A timer without slack, or with a slack below 16384 ns, has its own entry. */
+	/* A timer with slack below 16384 ns has its own entry, since the queue is not crowded. */
 	ASSERT_EQ(0, th_start_slack(self->fd, 500, at, 0, 0));
 	ASSERT_EQ(0, th_start_slack(self->fd, 501, at, 0, 16383));
 	EXPECT_EQ(3, entries(self->fd, &self->before));
@@ -167,7 +167,7 @@ TEST_F(slack, timer_without_slack_of_its_own_has_slack_of_setup)
 	EXPECT_EQ(0, bucketed(self->fd, &self->before));
 }
 
-/* A slack that is stored in shared memory takes effect at the KICK. */
+/* A slack that a program stores in shared memory takes effect at the next KICK of the slot. */
 TEST_F(slack, kick_applies_slack_of_the_slot)
 {
 	struct timerheap_event event;
@@ -321,7 +321,7 @@ TEST_F(slack, timers_with_1_ms_slack_need_one_heap_entry_per_ms)
 		ASSERT_EQ(0, spread_slack(self->fd, 10000, now() + 1000 * (i + 1) * SEC, SEC, MSEC,
 					  i * MSEC));
 		TH_LOG("%lld entries", (long long)entries(self->fd, &self->before));
-		/* The last timers may be rounded up to 2 ms beyond the 1000 ms: 2 more entries. */
+		/* Slack moves the last timers up to 2 ms beyond the 1000 ms: 2 more entries. */
 		EXPECT_GE(1002, entries(self->fd, &self->before));
 		close(self->fd);
 		self->fd = th_context(CLOCK_MONOTONIC, 1000000);
@@ -350,7 +350,7 @@ TEST_F_TIMEOUT(slack, million_timers_with_slack_need_few_heap_entries, 200)
 	EXPECT_EQ(0, bucketed(self->fd, &self->before));
 }
 
-/* Return: the largest possible number of queues of one user, one per CPU and clock. */
+/* Return: the largest possible number of queues of an account, one per CPU and clock. */
 static int64_t max_queues(void)
 {
 	return 4 * sysconf(_SC_NPROCESSORS_CONF);
@@ -366,8 +366,9 @@ static int64_t max_queues(void)
  * bucket may take several runs.
  *
  * A bucket has at most 800 timers.  With TIMERHEAP_EXACT the clock counts instructions, 1 ns each,
- * and 800 timers take between 0.4 and 0.5 ms: five runs of 0.1 ms.  Without TIMERHEAP_EXACT they
- * may take longer, so the test does not bound the number of throttled runs.  TIMERHEAP_UNLIMITED
+ * and 800 timers take between 0.4 and 0.5 ms.  The CPU budget throttles a run after 0.1 ms, so a
+ * bucket takes about five runs, and the test permits six.  Without TIMERHEAP_EXACT a bucket may
+ * take longer, so the test does not bound the number of throttled runs.  TIMERHEAP_UNLIMITED
  * removes the user's limit of CPU time: beyond that limit a run lasts only 20 us.
  *
  * An earlier test may have stopped a timer for which the hrtimer is still armed.  So each
@@ -403,8 +404,9 @@ TEST_F_TIMEOUT(slack, million_expiries_take_few_runs, 200)
 		lead += 2 * (now() - begin);
 	}
 	/*
-	 * stay_on_one_cpu() has used a queue of the user.  The timers of this context are in a
-	 * queue of the kernel's account, so the first of them may have an entry of its own.
+	 * stay_on_one_cpu() has made the kernel allocate buckets for a queue of the user.  The
+	 * timers of this context, with TIMERHEAP_UNLIMITED, are in a queue of the kernel's account.
+	 * That queue may have no buckets yet.  Then the first timer has an entry of its own.
 	 */
 	EXPECT_GE(buckets + 1, queued);
 	nap(begin - now());

@@ -31,7 +31,7 @@ FIXTURE(steal)
 	int cpus;
 	int tested;		/* number of CPUs to hold, in tests that need not hold all */
 	int fd;
-	int64_t best_median;	/* smallest median lateness of a call of take_events(), in ns */
+	int64_t best_median;	/* smallest median lateness that take_events() has found, in ns */
 };
 
 FIXTURE_SETUP(steal)
@@ -146,7 +146,8 @@ static int tries_of_test(void)
 /*
  * Hold a CPU that has timers, and sleep in WAIT until their events arrive.
  *
- * Return: whether the timers ran before the CPU was released; false if it was held too late.
+ * Return: whether the timers ran before the CPU was released; false if the hold began after the
+ * first deadline.
  */
 static bool stolen_for_waiter(struct __test_metadata *_metadata, struct _test_data_steal *self,
 			      int cpu, const char *what)
@@ -246,7 +247,7 @@ static bool run_by_third(struct __test_metadata *_metadata, struct _test_data_st
 	EXPECT_EQ(0, hold(cpu, HOLD + 3 * SOON, "interrupts"));
 	nap(SOON);
 	EXPECT_EQ(0, hold(next, HOLD, "softirqs"));
-	/* @cpu is released after @next, so wait_released() returns when @cpu was released. */
+	/* @cpu is released after @next: wait_released() returns the time of the release of @cpu. */
 	released = wait_released();
 	close(fd);
 	last = take_events(self, SLOTS);
@@ -295,7 +296,7 @@ static bool run_meanwhile(struct __test_metadata *_metadata, struct _test_data_s
 	ASSERT_EQ(0, keep_off(self->cpus, cpu, next));
 	ASSERT_EQ(0, hold(cpu, 2 * HOLD, "interrupts"));
 	nap(SOON + HOLD / 2);
-	/* @next is released before @cpu, so wait_released() returns when @cpu was released. */
+	/* @cpu is released after @next: wait_released() returns the time of the release of @cpu. */
 	ASSERT_EQ(0, hold(next, 3 * HOLD / 2 - 2 * SOON, "interrupts"));
 	released = wait_released();
 	last = take_events(self, SLOTS);
@@ -568,10 +569,10 @@ static bool still_expires(int fd)
 }
 
 /*
- * Start tickers, which are periodic timers, on CPU @owner.  Their runs need more than the time of a
- * CPU.  Hold @owner, so that CPU @thief steals the tickers.  A CPU scans for stuck CPUs at the end
- * of its runs, so CPU @thief has timers of its own until @owner is released.  When @owner is
- * released, hold @thief.
+ * Start tickers, which are periodic timers, on CPU @owner.  Their periods are so short that the CPU
+ * budget throttles their runs.  Hold @owner, so that CPU @thief steals the tickers.  A CPU scans
+ * for stuck CPUs at the end of its runs, so CPU @thief has timers of its own until @owner is
+ * released.  When @owner is released, hold @thief.
  *
  * Return: whether the tickers were stolen, and then expired while @thief was held.
  */
@@ -632,7 +633,7 @@ TEST_F_TIMEOUT(steal, stolen_timers_expire_while_thief_is_stuck, 120)
 
 /*
  * Call @work @rounds times while churners, the threads of th_churners_start(), start and stop
- * timers.  Check that each arming ends once.
+ * timers.  Check that as many armings have ended as have begun.
  */
 static void churn_while(struct __test_metadata *_metadata, struct _test_data_steal *self,
 			int rounds, void (*work)(struct _test_data_steal *self, int round))
@@ -697,9 +698,9 @@ static int64_t start_at_one_instant(int fd, int slots, int64_t *lead)
 }
 
 /*
- * A task that preempts a run, on PREEMPT_RT, delays only the functions of one batch.  Thieves run
- * the other timers of that CPU.  @fired of an event is the time at which a run has collected the
- * batch of the timer.  So the events of the delayed batch do not count as late here.
+ * A task that preempts a run, on PREEMPT_RT, delays only the timers' functions of one batch.
+ * Thieves run the other timers of that CPU.  @fired of an event is the time at which a run has
+ * collected the batch of the timer.  So the events of the delayed batch do not count as late here.
  */
 TEST_F_TIMEOUT(steal, queue_of_preempted_run_is_stolen, 120)
 {
@@ -707,7 +708,7 @@ TEST_F_TIMEOUT(steal, queue_of_preempted_run_is_stolen, 120)
 	int64_t lead = SEC / 2;
 	int stolen = 0, waited = 0;
 
-	/* On a slow machine, the rounds together may exceed the limit of a user. */
+	/* On a slow machine, the rounds together may exceed the user's limit of CPU time. */
 	ASSERT_EQ(0, put_number(TH_PARAMETERS "user_cpu_percent", 0));
 	/* Permit 2 rounds in which the host stops the thieves for as long as the task runs. */
 	while (stolen < 4 && waited < 3) {
@@ -720,7 +721,10 @@ TEST_F_TIMEOUT(steal, queue_of_preempted_run_is_stolen, 120)
 		ASSERT_LE(0, fd);
 		at = start_at_one_instant(fd, slots, &lead);
 		ASSERT_LT(0, at);
-		/* Read INFO after the starts: if @lead was too short, timers were checked. */
+		/*
+		 * Read INFO after all starts: if @lead was too short at first, the kernel has
+		 * already checked timers.
+		 */
 		ASSERT_EQ(0, th_info(fd, &info));
 		hog.checked = info.checked + slots / 4;
 		hog.latest = at + 2 * SEC;

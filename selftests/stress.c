@@ -64,9 +64,9 @@ static int64_t span(unsigned int *seed)
 }
 
 /*
- * Count the armings that a call has ended.  @ret is the result of the call: above 0 if the call has
- * ended the arming of a pending timer.  Of one-shot timers, also count the armings whose
- * expirations the call has discarded.
+ * Count the armings that a call has ended.  @ret is the result of the call: above 0 if the timer
+ * was pending.  In these sums, a START or MODIFY of a pending timer ends an arming and begins
+ * another.  Of one-shot timers, also count the armings whose expirations the call has discarded.
  */
 static void end_armings(struct worker *worker, uint32_t slot, int ret)
 {
@@ -320,7 +320,10 @@ static void take_each_once(struct __test_metadata *_metadata, int fd, int nr, ui
 	}
 }
 
-/* 100 000 timers have one deadline.  The test starts them in 4 equal parts, on up to 4 CPUs. */
+/*
+ * 100 000 timers, or 500 if th_slow(), have one deadline.  The test starts them in 4 equal parts,
+ * on up to 4 CPUs.
+ */
 TEST_F_TIMEOUT(stress, timers_with_one_deadline_expire_once, 200)
 {
 	const int n = th_slow() ? 500 : 100000;
@@ -356,9 +359,9 @@ TEST_F_TIMEOUT(stress, timers_restarted_at_one_deadline_expire_once_per_round, 1
 }
 
 /*
- * 20 000 timers with far deadlines need several segments of heap memory.  The test moves every 2nd
- * timer earlier, so that the inbox is filled and drained many times.  Then it stops every 3rd
- * timer.  Each timer that was moved and not stopped expires once.
+ * 20 000 timers with far deadlines need several segments of heap memory; 500, if th_slow(), need
+ * one.  The test moves every 2nd timer earlier, so that the inbox is filled and drained many times.
+ * Then the test stops every 3rd timer.  Each timer that was moved and not stopped expires once.
  */
 TEST_F_TIMEOUT(stress, moved_timers_in_a_large_heap_expire_once, 200)
 {

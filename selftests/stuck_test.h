@@ -17,9 +17,10 @@
 #define STUCK		"/sys/module/timerheap_stuck/parameters/"
 
 /*
- * Make a CPU stuck for @span ns, and return as soon as it is stuck.  With @kind "softirqs" the
- * CPU runs no softirqs in that time, with "interrupts" it takes no interrupts either.  If the
- * host stops the CPU meanwhile, it is stuck for longer.
+ * Make a CPU stuck for @span ns, at most 5 s, and return as soon as the CPU is stuck.  With @kind
+ * "softirqs" the CPU runs no softirqs in that time (on PREEMPT_RT: none of timers).  With
+ * "interrupts" it takes no interrupts either.  If the host stops the CPU meanwhile, the CPU is
+ * stuck for longer.
  *
  * Return: 0 or -errno.
  */
@@ -74,8 +75,8 @@ static inline int keep_off(int cpus, int cpu, int other)
 }
 
 /*
- * A task that keeps CPU 1 from all tasks of lower priority, for 1 s.  The task moves to CPU 1 when
- * INFO counts @checked checks, at the latest at the time @latest.
+ * A real-time task that keeps CPU 1 from real-time tasks of lower priority, for 1 s.  The task
+ * moves to CPU 1 when INFO counts @checked checks, at the latest at the time @latest.
  *
  * A run that the task preempts stays preempted for this 1 s, unless the module raises the priority
  * of the run.  The kernel itself raises the priority of a preempted run, which is an RCU reader,

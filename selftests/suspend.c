@@ -17,7 +17,8 @@
 /*
  * Timer 0 was started at @began, for 4 s on CLOCK_MONOTONIC.  Return: whether timer 0 is pending,
  * or the 4 s have passed.  The 4 s may have passed if a busy host takes long to resume the machine.
- * With TIMERHEAP_EXACT the clock counts instructions, so timer 0 must be pending.
+ * TIMERHEAP_EXACT in the environment states that the clock of the emulated machine counts
+ * instructions.  Then a busy host cannot make the resume take long, so timer 0 must be pending.
  */
 static bool pending_for_4_s(int fd, int64_t began)
 {
@@ -67,8 +68,8 @@ TEST(timers_expire_after_resume)
 	/* The alarm after 8 s has woken the machine.  The timers due after 4 s have not. */
 	EXPECT_LT(6 * SEC, clock_now(CLOCK_BOOTTIME) - boot);
 	/*
-	 * CLOCK_MONOTONIC has advanced by at most 3 s, so the timer on it has about 1 s left or
-	 * more.  The other two timers are due.
+	 * CLOCK_MONOTONIC has advanced by at most 3 s, or the test was skipped above.  So the timer
+	 * on that clock has about 1 s left or more.  The other two timers are due.
 	 */
 	EXPECT_TRUE(pending_for_4_s(fds[0], began));
 	for (int i = 2; i >= 0; i--) {
@@ -129,7 +130,7 @@ TEST(alarm_of_timerfd_wakes_machine_for_a_deadline)
 
 /*
  * A suspend takes all CPUs but one offline.  After the resume each CPU drives its own heap again,
- * with the timer that was started on it.
+ * which has as many entries as before the suspend.
  */
 TEST(each_cpu_drives_its_timers_after_resume)
 {

@@ -144,7 +144,10 @@ TEST_F(sync, waits_for_due_timers_of_all_cpus)
 	int64_t deadline;
 	int late = 0;
 
-	/* Earlier tests may have used up the user's CPU budget: 0.4 s without use restore it. */
+	/*
+	 * The user's limit of CPU time saves unused time, at most 0.4 s.  Earlier tests may have
+	 * used up the saved time: let the limit save it again.
+	 */
 	nap(500 * MSEC);
 	for (int round = 0; round < 50; round++) {
 		deadline = now() + 2 * MSEC;
@@ -161,7 +164,10 @@ TEST_F(sync, waits_for_due_timers_of_all_cpus)
 			check_sync(_metadata, self);
 	}
 	TH_LOG("in %d of 50 rounds, SYNC returned a time that had passed", late);
-	/* The host may stop a CPU during a batch, or the user may be at its limit of CPU time. */
+	/*
+	 * Not all rounds need to succeed: the host may stop a CPU that is expiring timers, or the
+	 * user may be at its limit of CPU time.
+	 */
 	EXPECT_GT(25, late);
 }
 
@@ -209,8 +215,9 @@ TEST_F_TIMEOUT(sync, no_event_is_missing_while_cpus_expire_timers, 120)
 }
 
 /*
- * Switch stealing off.  On CPU 1, start timers that are due in 100 ms and in 100 s, and make that
- * CPU stuck for a second.  Wait until the first timer is due.  @kind: as for hold().
+ * Switch stealing and the watchdog off.  On CPU 1, start timers that are due in 100 ms and in
+ * 100 s, and make that CPU stuck for a second.  Wait until the first timer is due.  @kind: as for
+ * hold().
  *
  * Return: whether all of these steps have succeeded.
  */
@@ -228,8 +235,8 @@ static bool stuck_cpu_1(struct _test_data_sync *self, const char *kind)
 
 /*
  * While stealing is off, SYNC returns a time that has passed, and does not wait until the stuck CPU
- * is released: one of 10 calls takes less than 20 ms.  When stealing is on, SYNC lets a softirq
- * of the caller's CPU steal the timer that is due.  Then SYNC returns a later time.
+ * is released: one of at most 10 calls takes less than 20 ms.  When stealing is on, SYNC lets a
+ * softirq of the caller's CPU steal the timer that is due.  Then SYNC returns a later time.
  */
 TEST_F_TIMEOUT(sync, lets_softirq_steal_timer_of_stuck_cpu, 120)
 {
@@ -261,8 +268,8 @@ TEST_F_TIMEOUT(sync, lets_softirq_steal_timer_of_stuck_cpu, 120)
 }
 
 /*
- * While the runs of the user are throttled, SYNC may return a time that has passed.  No event that
- * was due before the returned time is missing, and in the end all events arrive.
+ * While the runs of the user are throttled, SYNC may return a time that has passed.  No event of a
+ * timer that was due before the returned time is missing, and in the end all events arrive.
  */
 TEST_F_TIMEOUT(sync, no_event_is_missing_while_runs_are_throttled, 120)
 {

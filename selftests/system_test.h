@@ -74,17 +74,20 @@ static inline long system_fdinfo_number(const char *fdinfo, const char *name)
 	return at ? atol(at + strlen(key)) : -1;
 }
 
-/* All users' heaps of CLOCK_MONOTONIC that have the same number in the file heaps of debugfs. */
+/*
+ * The sum over the heaps of all users that are for CLOCK_MONOTONIC and have the same number in the
+ * file heaps of debugfs.
+ */
 struct system_heap {
-	int cpu;		/* the CPU that drives one of these heaps; -1: none was used */
+	int cpu;		/* the CPU that drives one of these heaps; -1: there is none */
 	int entries;		/* the number of entries of all these heaps */
 };
 
 /*
- * Read the file heaps of debugfs: the heaps of CLOCK_MONOTONIC that were used.  @heaps[n] gets the
- * sum over heap n of each user, for n below @max.
+ * Read the file heaps of debugfs, which has the heaps that were used.  For each n below @max, add
+ * up in @heaps[n] the entries of all heaps of CLOCK_MONOTONIC with the number n.
  *
- * Return: how many elements of @heaps have a heap; 0 if the file cannot be opened.
+ * Return: for how many n the file has a heap; 0 if the file cannot be opened.
  */
 static inline int system_read_heaps(struct system_heap *heaps, int max)
 {

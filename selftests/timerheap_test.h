@@ -428,7 +428,7 @@ static inline int64_t rounded(int64_t deadline, uint64_t slack)
 
 	if (slack < SLACK_MIN)
 		return deadline;
-	/* In units: of before + 1 to last, take the one divisible by the largest power of two. */
+	/* Of the numbers before + 1 to last, take that divisible by the largest power of two. */
 	while (last / (2 * step) > before / (2 * step))
 		step *= 2;
 	return last / step * step * unit;
@@ -496,13 +496,11 @@ static inline int th_wait_flags(int fd, struct timerheap_event *events, uint32_t
 }
 
 /*
- * Wait for at least @min events.
+ * Wait for at least @min events, for LOST at most.
  *
- * If the kernel adds an event but does not wake the waiter, WAIT returns that event when
- * its timeout ends, after LOST.  This function then returns -ETIME.
- *
- * Return: the number of events, 0 if none arrives within LOST, or -errno.  -ETIME: at least one
- * event, but fewer than @min, has arrived within LOST, or the waiter was not woken.
+ * Return: the number of events, 0 if none arrives, or -errno.  -ETIME: WAIT has returned events,
+ * but only when its timeout ended.  Then fewer than @min events have arrived, or the kernel has not
+ * woken the waiter.
  */
 static inline int th_events(int fd, struct timerheap_event *events, uint32_t nr,
 			    uint32_t min)

@@ -2,14 +2,14 @@
 /*
  * The behaviors of go-zero's timing wheel: set, move and remove a timer, drain all.
  *
- * go-zero is a Go framework.  The comment of each test names the test of go-zero's
- * TimingWheel that checks the same behavior.
+ * go-zero is a Go framework.  The comment of each test names a similar test of go-zero's
+ * TimingWheel.
  *
  * Each test runs once per variant.  The variant determines whether the test passes deadlines
- * to calls as spans or as absolute times, or stores them in shared memory.  It also
+ * to calls as spans or as absolute times, or stores them in shared memory.  The variant also
  * determines whether the timers are exact or have slack.  A timer with slack expires at its
- * rounded deadline.  Its event has the deadline that was requested, and in @fired the later
- * time of the expiry.
+ * rounded deadline.  The event of that timer has the deadline that was requested, and in @fired
+ * the later time of the expiry.
  *
  * The host may stall while a test arms its timers.  If timers become due before the test
  * has moved or stopped them, the test repeats with a new context.
@@ -133,9 +133,9 @@ static int wheel_stop(struct wheel *wheel, uint32_t slot)
 }
 
 /*
- * Check a deadline against @at, which the test has requested.  A deadline that was passed
- * as a span may be later: the kernel reads the clock after the test has read it.
- * Return: @at if the deadline is right, else the deadline.
+ * Check @deadline, which the kernel has returned, against @at, which the test has requested.  If
+ * the test has passed a span, @deadline may be later than @at: the kernel reads the clock after
+ * the test has read it.  Return: @at if @deadline is right, else @deadline.
  */
 static int64_t wheel_deadline(struct wheel *wheel, int64_t at, int64_t deadline)
 {
@@ -328,7 +328,10 @@ TEST_F(wheel, stopped_timer_never_expires)
 	EXPECT_EQ(0, bucketed(wheel, &self->before));
 }
 
-/* As in go-zero's test SetAndMoveThenStart, whose wheel begins to tick only after the move. */
+/*
+ * As in go-zero's test SetAndMoveThenStart, whose wheel begins to tick only after the move.  That
+ * test moves its timer later, this one earlier.
+ */
 TEST_F(wheel, timer_moved_earlier_fires_once)
 {
 	struct wheel *wheel = &self->wheel;
@@ -391,8 +394,8 @@ TEST_F(wheel, timer_started_after_idle_time_fires_at_deadline)
 }
 
 /*
- * As in go-zero's test ElapsedAndSetThenMove.  After 20 ms without a timer, a timer is armed and
- * moved later.  When it has expired, it is armed again and moved earlier.
+ * As in go-zero's test ElapsedAndSetThenMove.  After 20 ms without a timer, the test starts a timer
+ * and moves it later.  When the timer has expired, the test starts it again and moves it earlier.
  */
 TEST_F(wheel, timer_moved_after_idle_time_fires_at_new_deadline)
 {

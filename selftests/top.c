@@ -88,10 +88,10 @@ static bool wait_drawn(int terminal, struct screen *screen, const char *what)
 }
 
 /*
- * Wait for the program to exit.  Meanwhile read its output: if the terminal's buffer is
+ * Wait for `timerheap top` to exit.  Meanwhile read its output: if the terminal's buffer is
  * full, the program cannot write and cannot exit.
  *
- * Return: its exit status; -1: a signal ended it, or it still runs after LOST.
+ * Return: the program's exit status; -1: a signal ended the program, or it still runs after LOST.
  */
 static int wait_exit(int terminal, struct screen *screen, pid_t pid)
 {
@@ -105,7 +105,7 @@ static int wait_exit(int terminal, struct screen *screen, pid_t pid)
 
 /*
  * Count the lines of the display at the beginning of @screen.  A display begins with HOME and
- * ends at the HOME of the next display.  Store the width of its longest line in *@widest.
+ * ends at the HOME of the next display.  Store the width of the longest line in *@widest.
  *
  * Return: the number of lines.
  */
@@ -251,7 +251,7 @@ struct user {
 	char uid[16], bytes[16], limit[16];
 };
 
-/* Find the line of a user in one screen of top.  Return: whether there is one. */
+/* Run top for one screen, and read the line of a user.  Return: whether there is such a line. */
 static bool find_user(uid_t uid, struct user *user)
 {
 	FILE *top = popen("timerheap top -b -d 2 -n 1 2>/dev/null", "r");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The tracepoints: the trace events of a timer are in the right order, and the numbers of
- * trace events agree with INFO.  In the names of these tests, an event is a trace event.
+ * trace events agree with INFO.  In names of functions such as next_event(), an event is a trace
+ * event.
  *
  * The tests trace into a tracefs instance of their own, which has no trace events of other
  * tracers.  A test that compares numbers of trace events with INFO also checks that the
@@ -27,7 +28,7 @@ static int write_file(const char *file, const char *what)
 	return put_text(path, what);
 }
 
-/* Read a file of the tracefs instance.  Return: its text, to be freed; "" on an error. */
+/* Read a file of the tracefs instance.  Return: its text, which the caller frees; "": an error. */
 static char *read_file(const char *file)
 {
 	char path[128], *text;
@@ -174,7 +175,8 @@ static bool info_settles(int fd, struct timerheap_info *info)
 }
 
 /*
- * The numbers of trace events of the tracepoints init, start, cancel, check and hand_over, and:
+ * The numbers of trace events.  @inits, @starts, @cancels, @checks and @handed_over count all trace
+ * events of the tracepoints init, start, cancel, check and hand_over.  The other fields count:
  *
  * @entries:  the expire_entry events
  * @exits:    the expire_exit events
@@ -435,7 +437,10 @@ TEST_F_TIMEOUT(tracing, each_steal_makes_a_trace_event, 60)
 		from_held++;
 		from_held_by_watchdog += field(event, "watchdog");
 		EXPECT_TRUE(has_word(event, "clock=monotonic"));
-		/* @first is 0 if a run is to begin at once, else a deadline of this test. */
+		/*
+		 * The trace event's field @first is the first deadline of the stolen queue: that
+		 * of a timer of this test.  A @first of 0 means that a run is wanted at once.
+		 */
 		EXPECT_TRUE(!first || (begun < first && first < now()));
 	}
 	EXPECT_EQ(after.stolen - before.stolen, stolen);

@@ -3,15 +3,16 @@
  * Tickers (periodic timers) with unread events: how often the kernel checks them, what their events
  * count, and when they expire after a reader has taken the event.
  *
- * While an event of a ticker is unread, the kernel checks the ticker after 1, 2, 4, 8, ...
- * periods, and at least every second.  The tests compare the fields of the slot, and count checks
- * and expirations.  So they do not depend on how late an emulated machine is.
+ * While an event of a ticker is unread, the ticker backs off: the kernel checks it after 1, 2, 4,
+ * 8, ... periods, and at least every second.  A ticker with a manual clock, or with a period of
+ * more than half a second, does not back off.  The tests compare the fields of the slot, and count
+ * checks and expirations.  So the tests do not depend on how late an emulated machine is.
  */
 #include "protocol_test.h"
 
 #define SLOTS		17
 #define TICK		(100 * USEC)	/* doubled 13 times, it is below a second */
-#define BACK_OFF	SEC		/* the longest time between two checks */
+#define BACK_OFF	SEC		/* the longest time between two checks in a back-off */
 
 FIXTURE(ticker)
 {
@@ -52,12 +53,12 @@ static int64_t checked(int fd)
 	return th_info(fd, &info) ? -1 : (int64_t)info.checked;
 }
 
-/* Return: how many ns after its deadline the next check of a slot is; 0: the check is in time. */
+/* Return: how many ns the next check of a slot is later than the slot's deadline; 0: not later. */
 static int64_t deferral(const struct timerheap_slot *slot)
 {
 	uint64_t queued, deadline, again;
 
-	/* Repeat while the kernel checks the slot, or if a check has changed queued meanwhile. */
+	/* Repeat while the kernel checks the slot, or if a check has changed @queued meanwhile. */
 	do {
 		queued = __atomic_load_n(&slot->queued, __ATOMIC_SEQ_CST);
 		deadline = __atomic_load_n(&slot->deadline, __ATOMIC_SEQ_CST);
@@ -227,7 +228,7 @@ TEST_F(taken, ticker_is_in_time_after_its_event_is_taken)
 		/*
 		 * A reader of the memory kicks the slot after it has taken the event.  The periods
 		 * since the last check then make a 2nd event.  But read() and WAIT kick the slot
-		 * before they take the event, so that it counts these periods.
+		 * before they take the event, so that the 1st event also counts these periods.
 		 */
 		if (variant->in_memory) {
 			ASSERT_TRUE(take(self, variant, &event));
@@ -258,7 +259,7 @@ TEST_F(ticker, event_follows_taken_event_within_a_second_without_kick)
 	uint64_t ticks = 0;
 
 	ASSERT_EQ(0, start_tickers(self, 1, period));
-	/* Repeat if the kernel checks the slot between the loads of queued. */
+	/* Repeat if the kernel checks the slot between the loads of @queued. */
 	do {
 		ASSERT_TRUE(backs_off(self, SEC / 2));
 		queued = __atomic_load_n(&slot->queued, __ATOMIC_SEQ_CST);
@@ -328,7 +329,10 @@ TEST_F(ticker, no_period_is_counted_after_stop_during_back_off)
 	ASSERT_EQ(0, start_tickers(self, 1, period));
 	ASSERT_TRUE(backs_off(self, SEC / 2));
 	old = stop_slot(&self->map, 0);
-	/* The old deadline is that of the first period that was not counted. */
+	/*
+	 * stop_slot() returns the slot's deadline, that of the first period that was not counted.
+	 * stop_slot() stores in th_discarded how many periods were counted before.
+	 */
 	EXPECT_EQ(self->first + th_discarded * period, old);
 	EXPECT_TRUE(no_event_for(&self->map, 1100 * MSEC));
 	EXPECT_EQ(0, self->map.slots[0].expirations);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * io_uring: KICK and refused requests of the device, and the generic requests poll and read.
- * uring_wait.c tests WAIT and CANCEL.
+ * io_uring: KICK and refused requests of the device, and the generic requests poll and read.  The
+ * last two tests call the ioctls WAIT and KICK while requests of io_uring complete.  uring_wait.c
+ * tests the requests WAIT and CANCEL.
  */
 #include <dirent.h>
 #include <liburing.h>
@@ -177,7 +178,7 @@ TEST_F(uring, requests_with_unknown_flags_are_refused)
 				sqe->flags |= IOSQE_BUFFER_SELECT;
 			ASSERT_EQ(1, io_uring_submit(&self->ring));
 			ret = result(&self->ring, LOST);
-			/* EFAULT: no buffer is registered.  EOPNOTSUPP: Linux is older than 6.8. */
+			/* EFAULT: no buffer is registered.  EOPNOTSUPP: WAIT needs Linux 6.8. */
 			EXPECT_TRUE(ret == -EINVAL || (flag == 1 && ret == -EFAULT) ||
 				    (op == 2 && ret == -EOPNOTSUPP))
 				TH_LOG("op %d, flag %#x: %d", op, flag, ret);
@@ -370,8 +371,8 @@ TEST_F(uring, read_needs_no_worker)
  * Commands that the device refuses, and pending reads of the device, occupy no worker of io_uring.
  * After REQUESTS requests of the device, the test submits a request that needs a worker: an fsync
  * after commands, a read of a pipe after reads.  That request completes.  io_uring has one kind of
- * workers for reads of pipes and devices, and another kind for commands and fsync.  The test
- * permits one worker of each kind.
+ * workers for reads of pipes and character devices, and another kind for commands and fsync.  The
+ * test permits one worker of each kind.
  *
  * Each round but the last uses one command number, from 0x80 to 0xff.  The device refuses all
  * commands: the reserved field of each is 1.
@@ -463,8 +464,8 @@ TEST_F(uring, task_work_does_not_end_ioctl_wait)
 }
 
 /*
- * Task work does not end an ioctl KICK; only a signal ends it early.  Timeouts of io_uring complete
- * during the KICK, one every 200 us.
+ * Task work does not end an ioctl KICK early, although a signal does.  Timeouts of io_uring
+ * complete during the KICK, one every 200 us.
  */
 TEST_F(uring, task_work_does_not_end_ioctl_kick)
 {

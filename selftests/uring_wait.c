@@ -449,9 +449,9 @@ TEST_F(wait, multishot_wait_for_3_events_completes_when_3_are_in_ring)
  * A multishot WAIT counts each event, even one that is added while the task work for the previous
  * event runs.  No event is taken, so the last completion has the number of all events.
  *
- * @latency is the time from the first deadline of a pair to the completion for it, in ns.  The
- * second timer of the next pair is due 0 to 2 * @latency after the first.  So in some pairs it
- * expires during the task work, which takes only microseconds.
+ * @latency is the time from the deadline of a pair's first timer to the completion, in ns.  In the
+ * next pair, the second timer is due 0 to 2 * @latency after the first.  So some second timers
+ * expire during the task work for the first, which takes only microseconds.
  */
 TEST_F_TIMEOUT(wait, multishot_counts_event_that_is_added_during_task_work, 120)
 {
@@ -492,7 +492,7 @@ TEST_F(wait, full_completion_queue_ends_multishot)
 		int64_t end = now() + (ready < 2 * ENTRIES ? LOST : 50 * MSEC);
 
 		ASSERT_EQ(0, th_start(self->fd, 0, 0));
-		/* Let this task execute its task work, which adds the completion to the queue. */
+		/* If not polled, this loop executes the task work, which adds the completion. */
 		while (io_uring_cq_ready(&self->ring) <= ready && now() < end)
 			io_uring_get_events(&self->ring);
 		take(&self->map);
@@ -591,7 +591,7 @@ static void *cancel_often(void *arg)
 }
 
 /*
- * Take @producer->starts events, and wait by WAIT whenever there is none.
+ * Take @producer->starts events.  Before each call of take(), wait for a completion of WAIT.
  *
  * Return: whether no wake-up was lost, and each request has ended once.
  */
@@ -632,7 +632,7 @@ static bool consume(struct io_uring *ring, struct producer *producer, bool multi
 	if (good && pending) {
 		int cancelled = 0, found = cancel(ring, map->fd, 9, &cancelled);
 
-		/* If the other thread's last CANCEL has ended the WAIT, this CANCEL finds none. */
+		/* If a CANCEL of cancel_often() has ended the WAIT, this CANCEL finds none. */
 		good = found == 1 || found == -ENOENT;
 		while (result(ring, 10 * MSEC) != -ETIME)
 			;
