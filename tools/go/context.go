@@ -13,18 +13,20 @@ import (
 // It embeds a context of context.WithCancel, which ends when the parent ends.  Done returns the
 // channel of the embedded context.  When the timer expires, the package cancels the embedded
 // context, whose error is then Canceled.  So deadlineContext has an error of its own, err, which is
-// set once.  finish sets err in the critical section in which it cancels the embedded context.  So
-// Err cannot return the Canceled of a context that the timer ends.
+// set once.  finish sets err and cancels the embedded context in one critical section of mu.  So if
+// the timer ends the context, Err returns DeadlineExceeded, never the Canceled of the embedded one.
 //
 //	ends by			err
 //	the timer		context.DeadlineExceeded
 //	the cancel function	context.Canceled
 //	the parent		the error of the embedded context, which is the parent's
 //
-// A standard context has a list of the contexts that are derived from it.  To find the standard
-// context among the parents, package context calls Value with a key of its own.  Contexts in the
-// list of the embedded context would get its error, Canceled.  So Value hides the embedded context.
-// For a derived context, package context then starts a goroutine that waits for Done and reads Err.
+// A context of context.WithCancel has a list of its children: the contexts that are derived from
+// it.  When the context ends, its children get its error.  To find such a context among the parents
+// of a new child, package context calls Value with a key of its own.  Children in the list of the
+// embedded context would get that context's error, Canceled.  So Value hides the embedded context
+// from package context.  For a child of a deadlineContext, package context then starts a goroutine
+// that waits for Done and reads Err.
 
 // deadlineContext is the context of WithDeadline.
 type deadlineContext struct {
@@ -48,9 +50,9 @@ func WithTimeout(parent context.Context, d time.Duration) (context.Context, cont
 }
 
 // WithDeadline returns a copy of parent that ends at the time d, as WithTimeout.  If the deadline
-// of the parent is not later, the copy has that deadline, and needs no timer.  If d has a reading
-// of the monotonic clock, the end does not depend on the wall clock.  If d has none, a step of the
-// wall clock after the call does not change the end.
+// of the parent is not later, the copy has that deadline, and needs no timer.  Otherwise the call
+// computes the span until d: on the monotonic clock if d has a reading of it, and on the wall
+// clock if not.  So a step of the wall clock after the call does not change the end.
 func WithDeadline(parent context.Context, d time.Time) (context.Context, context.CancelFunc) {
 	if parent == nil {
 		panic("timerheap: WithDeadline with a nil parent")
@@ -72,7 +74,7 @@ func WithDeadline(parent context.Context, d time.Time) (context.Context, context
 	return c, c.cancel
 }
 
-// Deadline returns the time at which the context ends.
+// Deadline returns the time at which the timer ends the context, if it has not ended before then.
 func (c *deadlineContext) Deadline() (time.Time, bool) {
 	return c.deadline, true
 }

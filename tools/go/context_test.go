@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// These tests check the behaviors of deadlines that Go's own tests of package context check, and
-// more.
+// These tests check the same behaviors of deadlines as Go's own tests of package context, and some
+// others.
 
 // ends fails the test unless the context ends, with the error err.
 func ends(t *testing.T, c context.Context, err error) {
@@ -40,7 +40,7 @@ func lives(t *testing.T, c context.Context) {
 	}
 }
 
-// other gives a context a type that package context does not know.
+// other wraps a context in a type that package context does not know, as a program may do.
 type other struct{ context.Context }
 
 // A context ends at its deadline or that of its parent, whichever is earlier.  As in Go's
@@ -184,7 +184,8 @@ func TestEndOfContextEndsItsChildrenButNotItsParent(t *testing.T) {
 	})
 }
 
-// 200 contexts expire or are cancelled at the same time.  As in Go's TestSimultaneousCancels.
+// 200 contexts, each derived from an earlier one, expire or are cancelled within about 40 ms.  As
+// in Go's TestSimultaneousCancels.
 func TestErrOfContextNeverChangesAfterEnd(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		root, cancelRoot := context.WithCancel(context.Background())
@@ -243,8 +244,9 @@ func TestConcurrentCancelsDoNotDeadlock(t *testing.T) {
 	})
 }
 
-// In a chain of contexts of package context and of this package, all children of the context that
-// ends first end with its error.  As in Go's TestLayersCancel and TestLayersTimeout.
+// In a chain of contexts of package context and of this package, one context ends first.  All
+// contexts derived from that context end with the same error.  As in Go's TestLayersCancel and
+// TestLayersTimeout.
 func TestChildrenEndWithErrorOfContextThatEndedFirst(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		for _, cancelFirst := range []bool{true, false} {

@@ -21,14 +21,15 @@ const (
 	// MADV_POPULATE_WRITE of madvise(), since Linux 5.14.  Package syscall lacks the constant.
 	madvPopulateWrite = 23
 
-	// The number of slots of a new context.  The kernel allocates each page of their 64 KiB
-	// when the page is first used.
+	// The number of slots of a new context.  These slots have 64 KiB, of which the kernel
+	// allocates each page when the page is first used.
 	firstSlots = 1024
 )
 
 // kernelDevice is an open context of the device.
 //
-// The field fd has the number of the descriptor: file.Fd() would make the descriptor blocking.
+// The field fd has the number of the descriptor: file.Fd() of Go 1.19 would make the descriptor
+// blocking.
 type kernelDevice struct {
 	fd       uintptr
 	file     *os.File
@@ -37,7 +38,8 @@ type kernelDevice struct {
 	pageSize uintptr
 }
 
-// ioctl makes a call, and repeats it if a signal interrupts it.  It returns 0 or an error number.
+// ioctl makes the system call ioctl(), and repeats the call after EINTR.  It returns 0 or an error
+// number.
 func ioctl(fd uintptr, request uintptr, argument unsafe.Pointer) syscall.Errno {
 	for {
 		_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, fd, request, uintptr(argument))
@@ -121,12 +123,12 @@ func (d *kernelDevice) unmap() {
 	}
 }
 
-// kick implements device.kick.  If a signal ends KICK before the kernel has checked the slot, KICK
-// returns no error, but 0 in done.  Then kick repeats KICK.
+// kick implements device.kick.  The contract lets a signal end KICK without an error before the
+// kernel has checked the slot.  Then done is 0, and kick repeats KICK.
 func (d *kernelDevice) kick(number *uint32) error {
 	for {
-		// The kernel reads the slot's number at this address: a field of an owner, whose
-		// memory does not move.
+		// The kernel reads the slot's number at this address.  The number is a field of a
+		// struct owner on the heap, which the Go runtime does not move.
 		call := kickCall{slots: uint64(uintptr(unsafe.Pointer(number))), nr: 1}
 		errno := ioctl(d.fd, iocKick, unsafe.Pointer(&call))
 		if errno != 0 {
@@ -155,8 +157,8 @@ func (d *kernelDevice) touch(s *slot) error {
 	}
 	_, _, errno := syscall.Syscall(syscall.SYS_MADVISE, uintptr(unsafe.Pointer(s)), slotStride,
 		madvPopulateWrite)
-	// Ignore any other error, such as EINVAL before Linux 5.14: the kernel has not tried, and
-	// the first access allocates the page.
+	// Ignore any other error, such as EINVAL before Linux 5.14: the first access then allocates
+	// the page.
 	if errno == syscall.EFAULT || errno == syscall.ENOMEM {
 		return errno
 	}
@@ -168,7 +170,7 @@ func (d *kernelDevice) touch(s *slot) error {
 // The poller of the Go runtime adds the descriptor to its epoll set with EPOLLET.  RawConn.Read
 // forgets former edges, and calls ready.  While ready returns false, RawConn.Read sleeps until the
 // next edge, and calls ready again.  The kernel makes an edge after it has stored the tail of the
-// ring.  So ready finds each number that a forgotten edge has announced.
+// ring.  So if RawConn.Read forgets an edge, ready finds the ring entries that caused the edge.
 func (d *kernelDevice) wait(ready func() bool) error {
 	return d.conn.Read(func(uintptr) bool { return ready() })
 }

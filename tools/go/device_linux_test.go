@@ -15,7 +15,8 @@ import (
 // These tests check what the package expects of the Go runtime's poller and of system calls.  They
 // need no device.
 
-// polled returns a device whose descriptor is the read end of a pipe, and the write end.
+// polled makes a pipe.  It returns a device whose descriptor is the read end, and the descriptor of
+// the write end.
 func polled(t *testing.T) (*kernelDevice, int) {
 	var ends [2]int
 	if err := syscall.Pipe2(ends[:], syscall.O_CLOEXEC|syscall.O_NONBLOCK); err != nil {
@@ -55,7 +56,8 @@ func TestEachEpollEdgeWakesWaitingGoroutine(t *testing.T) {
 	}()
 	for i := 1; i <= rounds; i++ {
 		added.Add(1)
-		// A write to a pipe makes an edge, as an addition to the ring does.
+		// A write to a pipe makes an edge, as the kernel does after it has added entries
+		// to the ring.
 		if _, err := syscall.Write(other, []byte{0}); err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +71,7 @@ func TestEachEpollEdgeWakesWaitingGoroutine(t *testing.T) {
 	}
 }
 
-// A goroutine that waits gets an error when the file is closed.
+// A goroutine that waits for events of a device gets an error when the device's file is closed.
 func TestCloseOfDeviceEndsWaitWithError(t *testing.T) {
 	d, _ := polled(t)
 	ended := make(chan error, 1)

@@ -2,9 +2,9 @@
 
 // Package timerheap has the timers of package time, served by /dev/timerheap.
 //
-// Timer, NewTimer, AfterFunc, After, Ticker, NewTicker and Tick do what the functions of these
-// names do in package time.  WithTimeout and WithDeadline do what those of package context do.  A
-// program changes an import, and no code:
+// Timer, NewTimer, AfterFunc, After, Ticker, NewTicker and Tick do what the types and functions of
+// these names do in package time.  WithTimeout and WithDeadline do what those of package context
+// do.  A program changes an import, and no code:
 //
 //	timer := timerheap.AfterFunc(30*time.Second, connection.Close)
 //	...
@@ -22,14 +22,14 @@
 //
 // The channels behave as those of Go 1.23, with every version of Go from 1.19 on.  After Stop or
 // Reset has returned, no receive gets a value of the former arming.  Stop and Reset return true if
-// they have prevented that value, or a call of the function.  An arming begins at a start.  It ends
-// when the timer expires or is stopped.  In timerheap an event belongs to an arming, and a stop
-// discards the event.  So these rules need nothing from the Go runtime.
+// they have prevented that value, or the call of a timer's function.  An arming begins at a start.
+// It ends when the timer expires or is stopped.  In timerheap an event belongs to an arming, and a
+// stop discards the event.  So these rules need nothing from the Go runtime.
 //
 // There are these differences to Go 1.23:
 //
-//   - cap(C) is 1, and len(C) is 1 after an expiry, as in Go 1.22.  A program cannot make a channel
-//     of another kind.
+//   - cap(C) is 1, and len(C) is 1 after an expiry, as in Go 1.22.  Only package time can make the
+//     channels of Go 1.23, for which both are 0.
 //   - A timer that nothing refers to stays in memory until it expires, and a ticker until Stop, as
 //     in Go 1.22.  The package must refer to the channel to send, so the garbage collector finds
 //     the channel in use.  A finalizer of the Timer would not help: a program may keep C and drop
@@ -38,8 +38,10 @@
 //     device.  A ticker of one nanosecond in package time keeps a processor busy.
 //   - A standard context that is derived from one of this package needs a goroutine, since package
 //     context knows only its own types.
-//   - context.Cause does not return the cause of a parent, unless the parent's deadline is not
-//     later.  With some versions of Go it returns nil.
+//   - context.Cause of a context of this package does not return the cause of the parent.  It
+//     returns the context's own error, or nil with some versions of Go.
+//   - Exception to both: if the parent's deadline is not later, WithDeadline returns a standard
+//     context.
 //   - If the parent of a context ends, the timer of the context stays pending until the program
 //     calls the cancel function, or until the deadline.
 //   - A fake clock of the Go runtime, as in testing/synctest, does not apply to timers of the
@@ -53,7 +55,7 @@
 // The process has one context of the device.  A timer has a slot of this context from its start
 // until it expires or is stopped.  The slot then serves another timer.  So an idle timer that the
 // program drops leaves nothing in the kernel, and needs no finalizer.  If no slot is free, GROW
-// doubles the number of slots.  If the kernel refuses that, package time serves the timer, from
+// doubles the number of slots.  If the context cannot grow, package time serves the timer, from
 // this start until it expires or is stopped.
 //
 // A start, a stop and a Reset are atomic operations on the slot, by the protocol of
@@ -67,14 +69,14 @@
 //
 // # One lock for each timer
 //
-// A timer has a mutex, which start, stop and Reset hold.  The goroutine that takes events holds it
-// from the exchange of expirations until the value is in the channel.  So Stop finds each expiry in
-// one of two places: in the slot, where it discards the expiry, or in the channel, which it
-// empties.  There is no third place, in which a value could stay and appear later.
+// A timer has a mutex, which a start, Stop and Reset hold.  The goroutine that takes events holds
+// the mutex from the exchange of expirations until the value is in the channel.  So Stop finds each
+// expiry in one of two places: in the slot, where Stop discards the expiry, or in the channel,
+// which Stop empties.  There is no third place, in which a value could stay and appear later.
 //
 // A slot may be freed and given to another timer while its number is still in the event ring.  The
-// goroutine that takes events reads the owner of the slot, locks the owner, and reads the owner
-// again.  A slot without an owner has no expiration to deliver.  See kernel.takeSlot.
+// goroutine that takes events reads which timer owns the slot, locks that timer, and reads the
+// owner again.  A slot without an owner has no expiration to deliver.  See kernel.takeSlot.
 //
 // The locks have an order: timer.mu, then kernel.growing, then kernel.reading or freeList.mu.
 package timerheap

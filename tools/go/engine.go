@@ -12,8 +12,8 @@ import (
 // The engine that serves the timers, the kernel or package time, and the clock that both share.
 
 // engine has what serves the timers of the process.  kernel is the context of the device; nil:
-// package time serves.  The first use of a timer sets kernel, and the tests replace it.  If refused
-// is not empty, no engine serves, and each use of a timer panics with that text.
+// package time serves.  The first use of a timer or of Engine sets kernel, and the tests replace
+// it.  If refused is not empty, no engine serves, and each such use panics with that text.
 var engine struct {
 	once    sync.Once
 	kernel  atomic.Pointer[kernel]
@@ -42,7 +42,8 @@ func current() *kernel {
 // starts the goroutine that takes events.
 func choose() {
 	choice := os.Getenv("TIMERHEAP_ENGINE")
-	// Ignore the variable in a set-user-ID program: its value is from a user with fewer rights.
+	// Ignore the variable in a set-user-ID or set-group-ID program: its value is from the user
+	// that runs the program, and that user may have fewer rights.
 	if os.Getuid() != os.Geteuid() || os.Getgid() != os.Getegid() {
 		choice = ""
 	}
@@ -65,17 +66,17 @@ func choose() {
 // The clock
 //
 // The kernel's times are those of CLOCK_MONOTONIC.  A time.Time has a reading of the same clock,
-// but package time does not export it.  So the package reads a time.Time and the kernel's clock,
-// one shortly after the other, as the origin of both.
+// but package time does not export it.  So the package once reads a time.Time, the origin, and
+// shortly after it the kernel's clock, originTime.  now() adds the time since origin to originTime.
 //
-// The package reads the kernel's clock after the time.Time.  So now() is ahead of the kernel's
-// clock, by the time between the two readings.  That is the safe direction: no timer expires early.
-// Of 10 attempts, the package uses the one with the least time between the readings.
+// Since originTime is read after origin, now() is ahead of the kernel's clock, by the time between
+// the two readings.  That is the safe direction: no timer expires early.  Of 10 attempts, the
+// package uses the one with the least time for both readings.
 
 var origin, originTime = readOrigin()
 
-// readOrigin reads both clocks at one moment, the origin.  readOrigin returns the origin as a
-// time.Time, and in nanoseconds on the kernel's clock.
+// readOrigin returns a time.Time that it has read, and the nanoseconds that it has then read from
+// the kernel's clock.
 func readOrigin() (at time.Time, nanoseconds uint64) {
 	least := time.Duration(abiNever)
 	for attempt := 0; attempt < 10; attempt++ {

@@ -80,8 +80,8 @@ func onEngines(t *testing.T, test func(t *testing.T)) {
 	})
 }
 
-// receive waits for a value.  If none arrives within patience, the test fails, and the result is
-// the zero value.
+// receive waits for a value, or until the channel is closed.  If neither happens within patience,
+// the test fails.  Without a value the result is the zero value.
 func receive[T any](t testing.TB, c <-chan T) T {
 	t.Helper()
 	select {

@@ -16,7 +16,7 @@ func ExampleAfterFunc() {
 	idle := timerheap.AfterFunc(time.Minute, func() { closed <- true })
 
 	for packet := 0; packet < 3; packet++ {
-		// Each packet postpones the timer, without a system call.
+		// Each packet postpones the timer, nearly always without a system call.
 		if !idle.Reset(time.Minute) {
 			fmt.Println("too late")
 		}

@@ -60,8 +60,9 @@ type fakeDevice struct {
 	faults      []string
 }
 
-// newFake returns a context with nr slots, which can grow to max, a power of two, and its fake
-// device.  The function starts the goroutines that check slots and take events.
+// newFake returns a context with nr slots, and the fake device of the context.  The context can
+// grow to max slots, a power of two.  The function starts the goroutines that check slots and take
+// events.
 func newFake(nr, max uint32) (*kernel, *fakeDevice) {
 	f := &fakeDevice{
 		memory: memory{slots: make([]slot, max), ring: new(ring),
@@ -172,8 +173,8 @@ func (f *fakeDevice) kick(number *uint32) error {
 	return nil
 }
 
-// check is theap_slot_check().  It returns the time of the next check, how many deadlines have
-// expired, and whether the number must be added to the ring.
+// check is theap_slot_check().  It returns the time of the next check (0: none), how many deadlines
+// have expired, and whether the number must be added to the ring.
 func (f *fakeDevice) check(number uint32) (next, count uint64, publish bool) {
 	s := &f.slots[number]
 	s.queued.Store(abiChecking)
@@ -233,7 +234,8 @@ func (f *fakeDevice) expire(number uint32) {
 }
 
 // backOff is theap_slot_back_off().  It returns the time of the next check of a slot whose previous
-// event was unread: next, or if the slot is periodic, a later deadline of the slot.
+// event was unread.  For a periodic slot with several expirations that is a deadline after next,
+// unless the period is above half a second.  Otherwise it is next.
 func (f *fakeDevice) backOff(s *slot, next uint64) uint64 {
 	period := s.period.Load()
 	if period == 0 {
@@ -265,7 +267,7 @@ func (f *fakeDevice) publish(number uint32) {
 	notify(f.edge)
 }
 
-// schedule queues a check of a slot at the time when, unless that is abiNever.
+// schedule queues a check of a slot.  The argument when is the time of the check; abiNever: none.
 func (f *fakeDevice) schedule(number uint32, when uint64) {
 	if when == abiNever {
 		return

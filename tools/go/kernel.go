@@ -23,8 +23,8 @@ type device interface {
 	// grow gives the context at least this many slots.  It returns the number of slots.
 	grow(slots uint32) (uint32, error)
 
-	// touch makes the kernel allocate the memory of a slot.  Without it, the first access of
-	// a page would raise SIGBUS if the user has no memory left.
+	// touch makes the kernel allocate the memory of a slot.  Without touch, the first access
+	// of a page would raise SIGBUS if the user has no memory left.
 	touch(s *slot) error
 
 	// wait returns nil when ready returns true.  It calls ready at first, and again when the
@@ -63,11 +63,12 @@ type kernel struct {
 	// slots is used.
 	owners []atomic.Pointer[owners]
 
-	// free has the free slots below fresh: slots that were freed, and the rest of each batch
-	// that takeFresh has returned.
+	// free has the free slots below fresh: slots that were freed, and slots that takeFresh has
+	// returned, but no timer has used yet.
 	free [freeLists]freeList
 
-	// growing protects fresh, the first slot that was never used, and the call GROW.
+	// growing protects fresh, the first slot that takeFresh has not returned yet, and the call
+	// GROW.
 	growing sync.Mutex
 	fresh   uint32
 
@@ -83,7 +84,7 @@ func newKernel(d device, m memory, nr uint32) *kernel {
 	return &kernel{device: d, memory: m, nr: nr, owners: make([]atomic.Pointer[owners], chunks)}
 }
 
-// owner returns the record of a slot that was used at least once.
+// owner returns the record of a slot whose element of k.owners is not nil.
 func (k *kernel) owner(number uint32) *owner {
 	return &k.owners[number/ownersLength].Load()[number%ownersLength]
 }
@@ -170,7 +171,8 @@ func (k *kernel) disarm(number uint32) bool {
 	}
 }
 
-// serve takes events until the wait for events fails.  With /dev/timerheap the wait never fails.
+// serve takes events until the wait for events fails.  With /dev/timerheap the wait fails only if
+// the Go runtime could not add the descriptor to its poller.
 func (k *kernel) serve() error {
 	var numbers [64]uint32
 	for {
@@ -195,7 +197,7 @@ func (k *kernel) hasEntries() bool {
 }
 
 // readRing moves slot numbers from the ring to the slice numbers, until the ring is empty or the
-// slice is full.  It returns how many.
+// slice is full.  It returns how many numbers it has moved.
 //
 // (C) and (D): the load of tail precedes the loads of the entries.  The numbers are read, and head
 // is beyond them, before takeSlot replaces the expirations of a slot by 0: (E).  Before (E), the
@@ -208,8 +210,8 @@ func (k *kernel) readRing(numbers []uint32) int {
 	nr := 0
 	for ; head != tail && nr < len(numbers); head++ {
 		number := atomic.LoadUint32(&k.entries[head&mask])
-		// Skip a number without a slot or an owner.  The kernel writes no such number, but
-		// a process that shares the memory may.
+		// Skip a number that has no slot, or whose slot has no struct owner.  The kernel
+		// writes no such number, but a process that shares the memory may.
 		if number < k.nr && k.owners[number/ownersLength].Load() != nil {
 			numbers[nr] = number
 			nr++
@@ -264,8 +266,8 @@ func (s *slot) takeNothing() bool {
 }
 
 // takeExpirations replaces the expirations of a slot by 0.  It returns their number, which is 0 if
-// they were discarded, and the time at which the kernel found the last of them due.  The caller
-// holds the mutex of the owner.
+// they were discarded.  It also returns the time at which the kernel found the last of them, or a
+// later one, due.  The caller holds the mutex of the timer that has the slot.
 //
 // The protocol's reader first sets READING in a word that has DISCARDED, since a stop and another
 // expiry could make the word the same again.  Here no stop runs meanwhile, since a stop needs the
@@ -286,10 +288,11 @@ func (k *kernel) takeExpirations(number uint32) (count, fired uint64) {
 	return count, fired
 }
 
-// endBackOff kicks a periodic slot if the kernel would check it later than at its deadline, since
-// the slot's event was unread.  takeExpirations calls endBackOff before and after its exchange (E).
-// The KICK before (E) lets the event count all periods that have passed.  A check between that KICK
-// and (E) may back off again.  The call after (E) ends that back-off.
+// endBackOff kicks a pending slot if the kernel is checking it, or would check it later than at its
+// deadline.  The check is late if the slot is periodic, and its event was unread when it expired.
+// takeExpirations calls endBackOff before and after its exchange (E).  The KICK before (E) lets the
+// event count all periods that have passed.  A check between that KICK and (E) may back off again.
+// The call after (E) ends that back-off.
 func (k *kernel) endBackOff(number uint32) {
 	s := &k.slots[number]
 	queued, deadline := s.queued.Load(), s.deadline.Load()

@@ -40,7 +40,8 @@ func (s stepped) expire(number uint32) {
 	s.f.expire(number)
 }
 
-// takeAll takes all events, and returns how many numbers the ring had.
+// takeAll takes the events of at most 64 slots.  It returns how many numbers of slots it has
+// removed from the ring.
 func (s stepped) takeAll() int {
 	var numbers [64]uint32
 	nr := s.k.readRing(numbers[:])
@@ -67,7 +68,8 @@ func (s stepped) word(number uint32, want uint64) {
 	}
 }
 
-// A KICK is needed only if no check is queued in time, or if the kernel is checking the slot.
+// A Timer makes a KICK only if no check of its slot is queued in time, or if the kernel is checking
+// the slot.
 func TestTimerKicksOnlyIfCheckIsTooLateOrRunning(t *testing.T) {
 	s := newStepped(t, 64, 64)
 	var timer *Timer
@@ -173,7 +175,7 @@ func TestFormerOwnerOfSlotTakesNoEvent(t *testing.T) {
 	}
 }
 
-// A Reset of an expired timer, whose event was not taken, leaves one value: the new one.
+// A Reset of an expired timer, whose event was not taken, discards that event and starts the timer.
 func TestResetDiscardsUntakenExpiry(t *testing.T) {
 	s := newStepped(t, 64, 64)
 	timer := NewTimer(time.Hour)
@@ -281,7 +283,8 @@ func TestPackageTimeServesTimersIfGrowthIsRefused(t *testing.T) {
 	}
 }
 
-// The package ignores a number that is not that of a slot, which the kernel never writes.
+// The package ignores a number in the ring that is not below the number of slots.  The kernel
+// writes no such number, but another process may.
 func TestSlotNumberOutOfRangeIsIgnored(t *testing.T) {
 	s := newStepped(t, 4, 64)
 	s.f.entries[0] = math.MaxUint32
@@ -293,7 +296,8 @@ func TestSlotNumberOutOfRangeIsIgnored(t *testing.T) {
 }
 
 // Eight goroutines use timers of one context, which grows, and whose slots often change owners.
-// Each arming ends once: by a call of its function, or by a Stop or Reset that prevents the call.
+// If no slot is free, package time serves a timer.  Each arming ends once: by a call of its
+// function, or by a Stop or Reset that prevents the call.
 func TestStressEndsEachArmingOnce(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -357,9 +361,9 @@ func stress(t *testing.T, actions int) {
 				case action < 5:
 					count((*at).Stop())
 				default:
-					// The function of the timer has the d of AfterFunc, and
-					// reports a call within that d as early.  So each Reset
-					// adds 1 ms: more than any d.
+					// Even after a Reset, the function reports a call as
+					// early if it is within the d of its AfterFunc.  So each
+					// Reset adds 1 ms, which is more than any d.
 					starts.Add(1)
 					count((*at).Reset(time.Millisecond + d))
 				}

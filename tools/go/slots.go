@@ -15,9 +15,9 @@ import (
 // is used first: its memory is likely to be in the cache, and the kernel may still have a check of
 // the slot queued.  Then the next start needs no KICK.
 //
-// If the stack of a timer is empty, its start takes freshBatch slots that were never used.  If
-// there are none, the start takes a slot of another stack.  If all stacks are empty, the start lets
-// the context grow.
+// If the stack of a timer is empty, its start takes at most freshBatch slots that were never
+// used.  If there are none, the start takes a slot of another stack.  If all stacks are empty, the
+// start lets the context grow.
 
 const (
 	freeLists  = 16
@@ -58,7 +58,7 @@ func listOf(t *timer) uint32 {
 }
 
 // alloc gives a timer a slot.  The caller holds the mutex of the timer.  The result is false if no
-// slot is free, and the context cannot grow.
+// slot is free, and grow fails.
 func (k *kernel) alloc(t *timer) bool {
 	list := listOf(t)
 	number, ok := k.free[list].pop()
@@ -77,16 +77,16 @@ func (k *kernel) alloc(t *timer) bool {
 	return true
 }
 
-// release frees the slot of a timer, which is idle and has no expirations.  The caller holds the
-// mutex of the timer.
+// release frees the slot of a timer.  The slot is idle and has no expirations.  The caller holds
+// the mutex of the timer.
 func (k *kernel) release(t *timer) {
 	k.owner(t.slot).timer.Store(nil)
 	k.free[listOf(t)].push(t.slot)
 	t.kernel = nil
 }
 
-// takeFresh returns at most freshBatch slots that were never used; none if there are none, or if
-// the user has no memory for them.
+// takeFresh returns at most freshBatch slots that were never used.  It returns fewer, or none, if
+// no more are left, or if the user has no memory for the next page of slots.
 func (k *kernel) takeFresh() []uint32 {
 	k.growing.Lock()
 	defer k.growing.Unlock()

@@ -18,7 +18,7 @@ type Ticker struct {
 // NewTicker starts a ticker with the period d.  It panics if d is 0 or negative.  A period below
 // 100 microseconds counts as 100 microseconds.
 //
-// A ticker uses memory, and time of the kernel, until Stop, even if nothing refers to it.
+// A ticker uses memory and CPU time until Stop, even if nothing refers to it.
 func NewTicker(d time.Duration) *Ticker {
 	if d <= 0 {
 		panic("timerheap: NewTicker with a period that is not positive")

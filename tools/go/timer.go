@@ -7,15 +7,17 @@ import (
 	"time"
 )
 
-// A Timer, a Ticker and a context each have a timer, which is in one of three states:
+// A Timer, a Ticker and a context of WithDeadline each have a timer, which is in one of three
+// states:
 //
 //	state		kernel	running		ends when
 //	idle		nil	false		the timer is started
-//	in a slot	set	false		the timer expires, or is stopped
+//	in a slot	set	false		the event is taken, or the timer is stopped
 //	in package time	nil	true		the timer expires, or is stopped
 //
-// Exception: when a periodic timer expires, it stays in its state.  An idle timer has at most one
-// value in its channel: that of its last arming, if no receive has taken it yet.
+// Exception: a periodic timer stays in its state until it is stopped.  An arming is the span from
+// the start of an idle timer until the timer is idle again.  An idle timer has at most one value in
+// its channel: that of its last arming, if no receive has taken it yet.
 
 // timer is a timer that either engine serves: the kernel or package time.
 type timer struct {
@@ -26,15 +28,15 @@ type timer struct {
 	kernel *kernel
 	slot   uint32
 
-	// running is true while standard serves the current arming: from the start to the expiry
-	// or the stop.
+	// running is true while standard serves the current arming.
 	running bool
 
-	// late is how many calls of expireStandard must do nothing: package time had already begun
-	// these calls when their armings were stopped.  If the call of a later arming overtakes
-	// such a call, the overtaking call does nothing, and the overtaken call ends the later
-	// arming.  That arming has expired by then.  So each arming that was not stopped ends once,
-	// and not early.
+	// late is how many calls of expireStandard must do nothing.  Package time had already begun
+	// these calls when the timer was stopped or postponed.
+	//
+	// When the timer expires again, the new call may lock mu before such an old call.  Then the
+	// new call does nothing, and the old call expires the timer, whose deadline has passed.  So
+	// each arming that was not stopped ends once, and not early.
 	late uint32
 
 	// standard is the timer of package time; nil until package time serves the timer.
@@ -53,8 +55,8 @@ type timer struct {
 // minPeriod is the default of the device's minimum period, in nanoseconds.
 const minPeriod = uint64(100 * time.Microsecond)
 
-// start begins an arming of an idle timer: the span from the start to the expiry or the stop.
-// period is 0, or the nanoseconds between expiries.  The caller holds t.mu.
+// start begins an arming of an idle timer.  period is 0, or the nanoseconds between expiries.  The
+// caller holds t.mu.
 func (t *timer) start(d time.Duration, period uint64) {
 	if period > 0 && period < minPeriod {
 		period, d = minPeriod, time.Duration(minPeriod)
@@ -75,8 +77,9 @@ func (t *timer) start(d time.Duration, period uint64) {
 	}
 }
 
-// cancel ends the arming, and removes a value from the channel.  cancel returns true if it has
-// prevented the expiry, or has discarded or removed the value.  The caller holds t.mu.
+// cancel ends the arming, and removes a value that is in the channel.  cancel returns true if it
+// has prevented an expiry, discarded an event that was not taken, or removed a value.  The caller
+// holds t.mu.
 func (t *timer) cancel() bool {
 	ended := false
 	if t.kernel != nil {
@@ -110,7 +113,8 @@ func (t *timer) postpone(d time.Duration) bool {
 	return t.running
 }
 
-// reset starts the timer, whatever its state is.  The result is as that of cancel.
+// reset starts the timer, whatever its state is.  reset returns true if it has postponed the timer;
+// otherwise it returns the result of cancel.
 func (t *timer) reset(d time.Duration, period uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -129,8 +133,8 @@ func (t *timer) stop() bool {
 	return t.cancel()
 }
 
-// take takes the expirations of a slot whose number was in the ring.  take returns false, and does
-// nothing, if the timer is no longer the owner.
+// take takes the expirations of a slot whose number was in the ring, and delivers them.  take
+// returns false, and does nothing, if the timer is no longer the owner.
 func (t *timer) take(k *kernel, o *owner) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -228,8 +232,9 @@ func After(d time.Duration) <-chan time.Time {
 	return NewTimer(d).C
 }
 
-// Stop stops the timer.  After the return, C receives no value, and the function is not called,
-// until Reset.  Stop does not wait for a function that was called.
+// Stop stops the timer.  After the return, C receives no value, and no goroutine is started for the
+// function, until Reset.  Stop does not wait for a goroutine that was started before, so the
+// function may still run, or even begin, after the return.
 //
 // Stop returns true if it has prevented the value or the call.  Stop returns false if a receive has
 // taken the value, or the function was called, or the timer was stopped before.  Stop panics if

@@ -25,7 +25,8 @@ func TestChannelOfAfterReceivesNoEarlyValue(t *testing.T) {
 	})
 }
 
-// Each of 100 functions starts the next timer, with a duration of 0.  As in Go's TestAfterFunc.
+// Each of 100 calls of a function starts the next timer, with a duration of 0.  As in Go's
+// TestAfterFunc.
 func TestFunctionMayStartNextTimer(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		left, done := 100, make(chan bool)
@@ -393,7 +394,7 @@ func TestStopAndResetLeaveNoStaleValueInChannel(t *testing.T) {
 			notEarly(t, start, receive(t, timer.C), 20*time.Millisecond)
 			receiveNothing(t, timer.C)
 		}
-		// Stop the timer at the moment at which a value arrives.
+		// Stop the timer at about the time at which a value arrives.
 		timer := NewTimer(time.Hour)
 		for i := 0; i < 3000; i++ {
 			timer.Reset(time.Duration(i%200) * time.Microsecond)

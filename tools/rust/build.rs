@@ -15,7 +15,7 @@ fn fail(reason: &str) -> ! {
     exit(1);
 }
 
-/// Translate the options of the linker, which pkg-config prints, for cargo.
+/// Translate the options -L and -l, which pkg-config prints, for cargo.  Ignore other options.
 fn link(options: &str) {
     for option in options.split_whitespace() {
         if let Some(folder) = option.strip_prefix("-L") {

@@ -22,12 +22,13 @@ use std::os::unix::io::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What serves the timers.
+/// The engine, which checks and expires the timers of a context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Engine {
     /// The module timerheap, by `/dev/timerheap`.
     Kernel,
-    /// The library in the process: its functions expire timers when threads kick or take events.
+    /// The library in the process.  Its functions expire timers when a thread kicks a timer, waits
+    /// for events or takes them, or advances a manual clock.
     Process,
 }
 
@@ -91,7 +92,7 @@ impl Builder {
     }
 
     /// Permit only this engine.  Without this call, the environment variable `TIMERHEAP_ENGINE`
-    /// chooses, and otherwise the process serves if the kernel cannot.
+    /// may choose `kernel` or `process`.  Without both, the process serves if the kernel cannot.
     pub fn engine(mut self, engine: Engine) -> Builder {
         self.setup.flags &= !(sys::TIMERHEAP_IN_KERNEL | sys::TIMERHEAP_IN_PROCESS);
         self.setup.flags |= match engine {
@@ -101,15 +102,16 @@ impl Builder {
         self
     }
 
-    /// Let all timers expire on one CPU.  In the process, [`Builder::open`] only checks the number.
+    /// Let all timers expire on one CPU, unless it is offline or stuck.  [`Builder::open`] fails if
+    /// its thread may not run on that CPU.  In the process, `cpu` has no other effect.
     pub fn on_cpu(mut self, cpu: u32) -> Builder {
         self.setup.flags |= sys::TIMERHEAP_ON_CPU;
         self.setup.cpu = cpu;
         self
     }
 
-    /// Permit periods from 1 us.  In the kernel, also permit any CPU time; this needs
-    /// CAP_SYS_RESOURCE.
+    /// Permit periods from 1 us.  In the kernel, also lift the limit of CPU time for the timers of
+    /// the context; there [`Builder::open`] needs CAP_SYS_RESOURCE.
     pub fn unlimited(mut self) -> Builder {
         self.setup.flags |= sys::TIMERHEAP_UNLIMITED;
         self
@@ -127,9 +129,10 @@ impl Builder {
     ///
     /// - [`Error::Invalid`]: the clock, the number of slots, the CPU or the flags are invalid.
     /// - [`Error::NoSlot`]: the user would exceed a limit of memory.
-    /// - [`Error::NotPermitted`]: [`Builder::unlimited`] without the capability, or with
-    ///   [`Engine::Kernel`] the user may not open the device.
-    /// - [`Error::NoDevice`]: with [`Engine::Kernel`], there is no device.
+    /// - [`Error::NotPermitted`]: in the kernel, [`Builder::unlimited`] without CAP_SYS_RESOURCE,
+    ///   or [`Builder::on_cpu`] with an isolated CPU without CAP_SYS_NICE.  Or only the kernel may
+    ///   serve, and the user may not open the device.
+    /// - [`Error::NoDevice`]: only the kernel may serve, and there is no device.
     /// - [`Error::WrongLayout`]: the library or the kernel has another layout than this crate.
     /// - [`Error::NoMemory`], or [`Error::Os`], for example with too many open files.
     pub fn open(&self) -> Result<Context, Error> {
@@ -139,7 +142,7 @@ impl Builder {
     }
 }
 
-/// What any thread may do with a context: create timers, read and advance its clock.
+/// Shared access to a context: any thread may create timers, and read or advance the clock.
 ///
 /// A handle keeps the context open, also after the drop of [`Context`]; then no thread takes
 /// events.  In a child of `fork()` a handle and its timers do nothing, or return
@@ -173,8 +176,9 @@ impl Handle {
         }
     }
 
-    /// Create an idle timer.  The function makes no system call, with two exceptions: the slot is
-    /// new, and the first of its page; the slot's former owner had more slack than the context.
+    /// Create an idle timer.  The function makes a system call only in two cases.  The slot was
+    /// never used before, and is the first in a page of memory.  Or the former owner of the slot
+    /// gave it more slack than the context has.
     ///
     /// # Errors
     ///
@@ -203,9 +207,11 @@ impl Handle {
         self.library.advance(to.as_nanos())
     }
 
-    /// Advance a manual clock to the next deadline.  A signal may end the call early; then the
-    /// next call continues.  Return: the number of expirations at that deadline; 0 without a
-    /// signal: no timer is left to expire, and the clock does not move.
+    /// Advance a manual clock to the next deadline at which a timer expires.  Return: the number of
+    /// expirations at that deadline; 0: no timer is left to expire, and the clock does not move.
+    ///
+    /// A signal may end the call early.  Then the result is smaller, possibly 0, and the next call
+    /// continues.
     ///
     /// # Errors
     ///
@@ -268,7 +274,7 @@ impl Context {
         Builder::new().slots(slots).open()
     }
 
-    /// Return a builder, for all other inputs.
+    /// Return a builder, which can also set the clock, the engine and the other settings.
     pub fn builder() -> Builder {
         Builder::new()
     }
@@ -281,7 +287,8 @@ impl Context {
     /// Take an event, if there is one.
     ///
     /// The function makes no system call, with the exceptions of `timerheap_next()` in
-    /// libtimerheap(3).  In the process, it expires the timers that are due if there is no event.
+    /// libtimerheap(3).  In the process, if the event ring is empty, the function first expires the
+    /// timers that are due.
     pub fn next_event(&mut self) -> Option<Event> {
         let mut event = sys::Event::default();
         // SAFETY: `self` is exclusive, and each context has one `Context`.  So no other thread
@@ -292,15 +299,15 @@ impl Context {
 
     /// Return an iterator that takes events until there is none.
     ///
-    /// Timers that expire meanwhile are included.  So a loop in which each event starts a timer
-    /// that is due at once does not end; `take()` of the iterator bounds it.
+    /// Timers that expire meanwhile are included.  So a loop may never end if, for each event, it
+    /// starts a timer that is due at once.  `take()` of the iterator bounds such a loop.
     pub fn events(&mut self) -> Events<'_> {
         Events { context: Some(self) }
     }
 
     /// Take the next event if its deadline is before `before`, which [`Context::sync`] has
     /// returned.  So the events are taken in the order of their deadlines.  The exceptions are
-    /// those of `timerheap_next_before()` in libtimerheap(3).
+    /// those of `timerheap_next_before()` in timerheap_sync(3).
     pub fn next_before(&mut self, before: Time) -> Option<Event> {
         let mut event = sys::Event::default();
         // SAFETY: as next_event().
@@ -311,8 +318,8 @@ impl Context {
     /// Wait until there is an event, at most for `timeout`, or without limit.  The timeout counts
     /// on the monotonic clock, whatever the context's clock is.  It counts as at most 292 years.
     ///
-    /// Return: true: there is an event, which may have been discarded; false: the timeout has
-    /// passed.
+    /// Return: true: there is an event, but a stop or a start may have discarded it; false: the
+    /// timeout has passed.
     ///
     /// # Errors
     ///
@@ -324,11 +331,14 @@ impl Context {
         unsafe { self.library.wait(timeout) }
     }
 
-    /// Wait until the timers that are due have expired, for about 1 ms at most.  Return: the next
-    /// deadline, before which no event is missing.  [`Time::NEVER`]: no timer is pending.
+    /// Wait until the timers that are due have expired, for about 1 ms at most.  Then sort the
+    /// unread events by deadline.  Return: the next deadline, before which no event is missing.
+    /// [`Time::NEVER`]: no pending timer has an earlier deadline.
     ///
     /// The returned time may be too early: it may be the old deadline of a timer that was stopped
-    /// or postponed.  Timers that other threads start meanwhile have no effect on it.
+    /// or postponed.  The returned time may miss a timer that another thread starts, changes or
+    /// kicks meanwhile, or that is in an unflushed [`Kicks`].  timerheap_sync(3) has the other
+    /// exceptions.
     ///
     /// # Errors
     ///
@@ -344,17 +354,18 @@ impl Context {
     /// # Errors
     ///
     /// [`Error::Invalid`]: `slots` is above the limit.  [`Error::NoSlot`]: the user would exceed a
-    /// limit of memory.  [`Error::NoMemory`], [`Error::Interrupted`], [`Error::Closed`].
+    /// limit of memory.  [`Error::NoMemory`], [`Error::Closed`].
     pub fn grow(&mut self, slots: u32) -> Result<(), Error> {
         // SAFETY: as next_event().
         unsafe { self.library.grow(slots) }
     }
 }
 
-/// The descriptor, for poll() and epoll.  It is readable while there is an event, also a discarded
-/// one.  In the process it is also readable when a timer is due, and sometimes without an event.
-/// So a program takes events until [`Context::next_event`] returns `None`.  In a child of `fork()`
-/// it is -1.
+/// The descriptor, for poll() and epoll.  It is readable while there is an event, also one that a
+/// stop or a start has discarded.  In the process it is also readable when a timer is due, and
+/// sometimes without an event.  So a program takes events until [`Context::next_event`] returns
+/// `None`.  With [`Builder::report_steps`], the descriptor is also readable after a clock step,
+/// until [`Context::wait`] reports the step.  In a child of `fork()` the descriptor is -1.
 impl AsRawFd for Context {
     fn as_raw_fd(&self) -> RawFd {
         self.library.fd()
@@ -383,7 +394,8 @@ pub struct Event {
     pub expirations: u64,
     /// The last deadline that has expired.
     pub deadline: Time,
-    /// The time at which the engine found the deadline due, not before the deadline.
+    /// The time at which the engine found the timer due.  It is not before `deadline`, unless the
+    /// clock is stepped back while the event is taken.
     pub fired: Time,
 }
 

@@ -2,16 +2,16 @@
 //! The driver of futures: a context, and a thread that takes its events and wakes tasks.
 //!
 //! A future that sleeps has a *place*: a timer, and the waiter of the timer's slot.  The waiter has
-//! the waker of the task.  A poll starts the timer in shared memory, and a drop stops it.  The
-//! thread that has the future does both, usually without a system call and without waiting for a
-//! lock.
+//! the waker of the task.  The first poll starts the timer in shared memory, and the drop stops it.
+//! The thread that has the future does both, usually without a system call and without waiting for
+//! a lock.
 //!
 //! No wake-up is lost
 //! ------------------
 //!
-//! A future is ready if the deadline of its timer is 0.  An event only causes a poll.  A poll
-//! registers its waker before it reads the deadline.  The engine sets the deadline to 0 before the
-//! event can be taken:
+//! A sleep is ready if the deadline of its timer is 0.  An event only causes a poll.  A poll
+//! registers its waker before it reads the deadline.  The engine, which is the kernel or the
+//! library, sets the deadline to 0 before the event can be taken.  The lock is the waiter's:
 //!
 //! ```text
 //! a poll                            the thread of the driver
@@ -21,18 +21,23 @@
 //! ```
 //!
 //! If the poll locks first, the thread finds its waker.  If the thread locks first, the poll reads
-//! 0, and its future is ready.
+//! 0, and the sleep is ready.
 //!
-//! An event that the thread has taken may be of a former owner of the slot.  It wakes the task once
-//! too often, which futures permit.  An interval counts expirations, so it must not count those of
-//! a former owner.  Each interval sets the data of its timer to another number, and the
-//! waiter counts only events with that number.
+//! An interval is ready if its waiter has counted expirations.  The thread counts the expirations
+//! of an event in the same critical section in which it takes the waker.  A poll takes the count in
+//! the same critical section in which it registers its waker.
+//!
+//! An event that the thread has taken may be of a former owner of the slot.  Such an event wakes
+//! the task once too often, which futures permit.  An interval must not count the expirations of a
+//! former owner.  So each interval sets the data of its timer to a new number, and the waiter
+//! counts only events with that number.
 //!
 //! Places are kept
 //! ---------------
 //!
-//! Each thread keeps up to 64 places for its next futures.  So threads that create and drop many
-//! timeouts share no data: each thread starts and stops timers of its own.
+//! Each thread keeps up to 64 places of the process's driver for its next futures.  So threads that
+//! create and drop many timeouts seldom write to common data: each thread starts and stops the
+//! timers of its own places.
 
 use crate::clock::{Deadline, Time};
 use crate::context::{Builder, Context, Handle};
@@ -57,7 +62,8 @@ const BATCH: usize = 256;
 /// The number of slots with which the driver of the process begins.
 const FIRST_SLOTS: u32 = 16384;
 
-/// Lock a mutex, even if a thread has panicked while it held the mutex: each change is complete.
+/// Lock a mutex, even if a thread has panicked while it held the mutex: no panic in this file
+/// leaves the data of a mutex half changed.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -73,14 +79,15 @@ pub(crate) struct Waiter {
 #[derive(Debug, Default)]
 struct Waiting {
     waker: Option<Waker>,
-    /// The number of the interval that has the slot: only events with this data count.
+    /// The number of the slot's last interval.  Events with other data do not count.
     data: u64,
     /// Expirations that no poll has taken.
     expirations: u64,
 }
 
 impl Waiter {
-    /// Register the waker of a task.  Return: expirations since the last call.
+    /// Register the waker of a task.  Return: the expirations counted since the last call of this
+    /// function or of `count_again()`.
     pub(crate) fn register(&self, waker: &Waker) -> u64 {
         let mut state = lock(&self.state);
         let expirations = mem::take(&mut state.expirations);
@@ -154,7 +161,8 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Panic in a child of `fork()`, and if the driver was dropped: no thread would wake the task.
+    /// Panic in a child of `fork()`, and if the driver was dropped or its thread has panicked: no
+    /// thread would wake the task.
     pub(crate) fn must_serve(&self) {
         assert!(self.handle.library.fd() >= 0, "timerheap: {}", Error::Closed);
         assert!(!self.stopping.load(Ordering::SeqCst), "the driver of the future was dropped");
@@ -162,7 +170,7 @@ impl Shared {
 
     /// Return: a place whose timer is idle.
     ///
-    /// `NoSlot`: the context has its maximum of slots, or the user has no memory for twice as many.
+    /// `NoSlot`: the context has its maximum of slots, or the user would exceed a limit of memory.
     /// The driver's thread also gets `NoSlot` if all present slots are in use: that thread cannot
     /// wait for a growth.  Any thread gets `NoSlot` if other threads take all slots of 3 growths.
     pub(crate) fn place(&self) -> Result<Place, Error> {
@@ -292,7 +300,7 @@ impl Shared {
         }
     }
 
-    /// Let all tasks and threads find that the driver has ended.
+    /// Wake all tasks, and all threads that wait for a growth: they find that the driver has ended.
     fn end(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         *lock(&self.growth) = Growth::Ended(Err(Error::Closed));
@@ -391,7 +399,7 @@ fn start(builder: &Builder, is_global: bool) -> Result<(Arc<Shared>, JoinHandle<
 ///
 /// The functions of [`time`](crate::time) use the driver of the process, which needs no setup.  A
 /// program creates a driver for another clock, for a test, or for timers with slack.  The drop
-/// stops the thread.  A future of a driver that was dropped panics when it is polled.
+/// stops the thread.  After the drop, a poll that has to check a timer of the driver panics.
 ///
 /// ```
 /// # mod executor { include!("../tests/executor/mod.rs"); }
@@ -441,7 +449,7 @@ impl Drop for Driver {
         // In a child of fork() the start fails, and the thread does not exist.
         if self.shared.control.start(Time::from_nanos(1)).is_ok() {
             if let Some(thread) = self.thread.take() {
-                // A waker may drop the driver in its own thread, which cannot wait for itself.
+                // A waker may drop the driver in the driver's thread, which cannot join itself.
                 if thread.thread().id() != thread::current().id() {
                     let _ = thread.join();
                 }
@@ -475,7 +483,8 @@ mod tests {
         assert_eq!(waiter.register(&waker), 2);
         assert_eq!(waiter.register(&waker), 0);
 
-        // An event of the former owner wakes the task, but does not count.
+        // Events of the former owner, before and after count_again(), do not count.  The later
+        // one wakes the task.
         waiter.notify(former, 4);
         let number = waiter.count_again();
         assert_eq!(waiter.register(&waker), 0);

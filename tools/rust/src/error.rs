@@ -15,19 +15,21 @@ pub enum Error {
     NoMemory,
     /// The descriptor was closed, or this is a child of `fork()` (`EBADF`).
     Closed,
-    /// A signal has arrived, or the task was killed (`EINTR`).
+    /// A signal has arrived (`EINTR`).
     Interrupted,
     /// `CLOCK_REALTIME` was stepped (`ECANCELED`).
     ClockStepped,
-    /// An argument is out of its range (`EINVAL`).
+    /// An argument is invalid, or the function needs a manual clock (`EINVAL`).
     Invalid,
     /// The user may not do this, or may not open the device (`EPERM`, `EACCES`).
     NotPermitted,
     /// The kernel has no device `/dev/timerheap` (`ENOENT`, `ENODEV`, `ENXIO`).
     NoDevice,
-    /// The library or the kernel has another layout of memory than this crate (`EPROTONOSUPPORT`).
+    /// The library or the kernel has another layout of the shared memory than this crate, or the
+    /// library does not know the crate's protocol (`EPROTONOSUPPORT`).
     WrongLayout,
-    /// A signal handler has interrupted a function of the library (`EDEADLK`).
+    /// The caller is a signal handler, which has interrupted a function of the library in a context
+    /// that the process serves (`EDEADLK`).
     InSignalHandler,
     /// An `Instant` needs a context with the monotonic clock, a `SystemTime` one with real time.
     WrongClock,

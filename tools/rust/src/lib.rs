@@ -3,11 +3,12 @@
 //!
 //! This crate is libtimerheap for Rust.  With the kernel module timerheap, the kernel expires the
 //! timers.  Without the module, the library expires them in the process.  The program is the same.
+//! The kernel or the library is the *engine* of a context.
 //!
 //! # Timers and events
 //!
-//! A [`Context`] is a clock and a number of timers.  Any thread starts and stops a [`Timer`] by a
-//! [`Handle`]; the owner of the context takes the events:
+//! A [`Context`] is a clock and a number of timers.  Any thread with a [`Handle`] creates a
+//! [`Timer`], and any thread starts and stops it.  The owner of the context takes the events:
 //!
 //! ```
 //! use std::time::Duration;
@@ -17,7 +18,7 @@
 //! let handle = context.handle();
 //! let worker = std::thread::spawn(move || -> Result<Timer, timerheap::Error> {
 //!     let request = handle.timer()?;
-//!     request.start(Duration::from_secs(30))?; // usually no system call
+//!     request.start(Duration::from_secs(30))?; // at most one system call: the timer is new
 //!     assert_eq!(request.stop(), 1); // no call, unless the engine is checking the timer
 //!     let mut tick = handle.timer()?;
 //!     tick.set_data(7);

@@ -2,7 +2,7 @@
 //! The protocol of a mapped slot, with atomics.
 //!
 //! The functions here do in Rust what the inline functions of `<timerheap.h>` do in C.  So a start,
-//! a stop and a postponement call the C library only for a KICK, or to discard expirations.  These
+//! a stop and a postponement call the C library only for a KICK, or to discard expirations.  Their
 //! functions are marked `#[inline]`, so that the compiler can inline them into a program.  The
 //! letters (A) to (F) name the barriers of `<linux/timerheap.h>`, which explains the protocol.  If
 //! the library serves the timers in the process, comments about the kernel hold for the library.
@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 pub struct Armed {
     /// The timer was pending; its deadline is replaced.
     pub was_pending: bool,
-    /// Without a KICK the timer does not expire in time.
+    /// Without a KICK the timer may expire too late, or not at all.
     pub must_kick: bool,
     /// The number of expirations of the former arming that were unread, and are discarded.
     pub discarded: u64,
@@ -44,8 +44,9 @@ impl Armed {
 
 /// A context of libtimerheap, which the drop closes.
 ///
-/// A *number* in this file identifies a slot.  It comes from [`Library::alloc`], so it is below the
-/// count of slots, which never decreases.
+/// A *number* in this file identifies a slot.  A caller has it from [`Library::alloc`], and
+/// `next_in_ring()` checks a number of the ring.  So a number is below the count of slots, which
+/// never decreases.
 #[derive(Debug)]
 pub struct Library {
     th: NonNull<sys::Context>,
@@ -56,17 +57,18 @@ pub struct Library {
 // any thread may make the calls, and may close the context when no other thread uses it.
 unsafe impl Send for Library {}
 
-// SAFETY: the methods that are no `unsafe fn` are those that any thread may call at any time, by
-// the rules of <timerheap.h>.  All memory that they share with other threads is atomic, or is
-// never written after the open: `slots`, `ring`, `clock`, `process` and `max_slots`.
+// SAFETY: by the rules of <timerheap.h>, any thread may call the methods that are no `unsafe fn`.
+// Data, slack and period of one timer are for one thread at a time, which timer.rs ensures by
+// `&mut`.  All memory that these methods share with other threads is atomic, or is never written
+// after the open: `slots`, `ring`, `clock`, `process` and `max_slots`.
 unsafe impl Sync for Library {}
 
 impl Library {
     /// Open a context.  `setup.max_slots` becomes the limit that the context has.
     pub fn open(setup: &mut sys::Setup) -> Result<Library, Error> {
         let size = std::mem::size_of::<sys::Setup>();
-        // SAFETY: `setup` is valid for reads and writes of `size` bytes, and the protocol is that
-        // of the structures in sys.rs.
+        // SAFETY: `setup` is valid for reads and writes of `size` bytes.  `TIMERHEAP_PROTOCOL` is
+        // the version of the structures in sys.rs.
         let th = unsafe { sys::__timerheap_open(setup, size, sys::TIMERHEAP_PROTOCOL) };
         match NonNull::new(th) {
             Some(th) => Ok(Library { th, max_slots: setup.max_slots }),
@@ -189,7 +191,8 @@ impl Library {
         self.slot(number).deadline.load(Relaxed)
     }
 
-    /// Kick slots: the kernel checks each of them now.  Return: how many were kicked.
+    /// Kick slots: the kernel checks each of them now, up to the first that fails.  Return: how
+    /// many were kicked.
     pub fn kick(&self, numbers: &[u32]) -> Result<u32, Error> {
         let count = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
         // SAFETY: the context is valid, any thread may kick, and `numbers` has `count` numbers.
@@ -199,8 +202,10 @@ impl Library {
     /// If the event of an idle timer is unread, discard its expirations.  Return: how many.
     ///
     /// The caller has exchanged `deadline` with 0, or has read 0 in it.  If the kernel is checking
-    /// the slot, the check may be about to add an expiration.  If not, no check will add one: by
-    /// (A) and (B) after an exchange, by the acquire of the caller after a load.
+    /// the slot, the check may be about to add an expiration.  So the C library makes a KICK, which
+    /// waits for the end of the check.  If no check is running, none will add an expiration of the
+    /// former arming: (A) and (B) ensure this after an exchange, and the caller's acquire after a
+    /// load.
     #[inline]
     fn discard(&self, slot: &sys::Slot, number: u32) -> u64 {
         if slot.queued.load(SeqCst) == sys::TIMERHEAP_CHECKING
@@ -282,7 +287,7 @@ impl Library {
         Error::check_long(unsafe { sys::timerheap_advance(self.pointer(), to, 0) })
     }
 
-    /// Advance a manual clock to the next deadline.  Return: the number of expirations.
+    /// Advance a manual clock to the next expiry.  Return: the number of expirations.
     pub fn advance_next(&self) -> Result<u64, Error> {
         // SAFETY: as advance().
         Error::check_long(unsafe { sys::timerheap_advance_next(self.pointer()) })
@@ -300,15 +305,15 @@ impl Drop for Library {
 #[inline]
 fn needs_kick(slot: &sys::Slot, deadline: u64) -> bool {
     // (A): the caller exchanged deadline before this load.  (B): the kernel sets queued to CHECKING
-    // before it reads deadline.  So either the kernel reads the new deadline, or this load reads
-    // CHECKING or the time stored after the check.  CHECKING is after each deadline.
+    // before it reads deadline.  So if the kernel does not read the new deadline, this load reads
+    // CHECKING or the value stored at the end of the check.  CHECKING is after each deadline.
     let queued = slot.queued.load(SeqCst);
 
     queued == 0 || queued > deadline
 }
 
-/// Will the kernel check the timer later than at its deadline?  It does if the event of a periodic
-/// timer was unread at the last check.  Then the caller kicks the slot.
+/// Will the kernel check the timer later than at its deadline?  That is so if a periodic timer has
+/// expired while its former event was unread.  Then the caller kicks the slot.
 fn backs_off(slot: &sys::Slot) -> bool {
     // next_in_ring() calls this function before and after the exchange (E) of expirations.  The
     // kernel stores CHECKING in queued, adds to expirations (F), and then stores a time in queued:
@@ -340,9 +345,9 @@ fn take_expirations(slot: &sys::Slot, event: &mut sys::Event) -> bool {
 
     loop {
         event.expirations = old & sys::TIMERHEAP_EXPIRATIONS;
-        // The exchange below fails if the timer was stopped after the load, since a stop changes
-        // the word.  But a word with DISCARDED is the same again after a stop, a start and an
-        // expiry.  So mark such a word with READING, which a stop removes.
+        // If the timer was stopped after the load, the exchange below must fail.  It fails if the
+        // stop has changed the word.  But a word with DISCARDED may have its old value again, after
+        // a stop, a start and an expiry.  So mark such a word with READING, which a stop removes.
         if event.expirations != old && event.expirations != 0 && old & sys::TIMERHEAP_READING == 0 {
             let marked = old | sys::TIMERHEAP_READING;
             if exchange(&slot.expirations, &mut old, marked) {
@@ -401,13 +406,15 @@ impl Library {
         false
     }
 
-    /// Kick a slot.  In the process: only that of a ticker that is due again, or backs off.
+    /// Kick a slot.  If the library serves the timers in the process, kick it only if its timer is
+    /// a ticker that is due again or backs off.
     fn kick_ticker(&self, number: u32) {
         // SAFETY: the context is valid, any thread may kick, and the number is that of a slot.
         unsafe { sys::__timerheap_kick_ticker(self.pointer(), number) }
     }
 
-    /// Take an event.  In the process, first expire the timers that are due, if the ring is empty.
+    /// Take an event.  If the ring has none, and the library serves the timers in the process,
+    /// first expire timers that are due.
     pub unsafe fn next_event(&self, event: &mut sys::Event) -> bool {
         loop {
             // SAFETY: the caller is the only thread that takes events.
@@ -421,7 +428,7 @@ impl Library {
         }
     }
 
-    /// Take an event if its deadline is before `before`.
+    /// Take the next event if its deadline is before `before`.
     pub unsafe fn next_before(&self, event: &mut sys::Event, before: u64) -> bool {
         // SAFETY: the context is valid, `event` can be written, and the caller takes events.
         unsafe { sys::timerheap_next_before(self.pointer(), event, before) }
@@ -434,8 +441,9 @@ impl Library {
             .map(|result| result != 0)
     }
 
-    /// Wait until the timers that are due have expired, for about 1 ms at most.  Return: the time
-    /// before which no event is missing.
+    /// Wait until the timers that are due have expired, for about 1 ms at most.  Sort the unread
+    /// events by deadline.  Return: the time before which no event is missing, with the exceptions
+    /// of timerheap_sync().
     pub unsafe fn sync(&self) -> Result<u64, Error> {
         let mut next = 0;
         // SAFETY: the context is valid, `next` can be written, and the caller takes events.

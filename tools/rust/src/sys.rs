@@ -2,9 +2,10 @@
 //! The C interface: structures in memory that the library, the kernel and this crate share, and
 //! the exported functions of libtimerheap.
 //!
-//! The structures are those of `<timerheap.h>` and `<linux/timerheap.h>`.  The test below compares
-//! all of them, and the functions, with the record of the C interface.  A field that another
-//! thread or the kernel may write is an atomic, so a shared reference to it is valid.
+//! The structures are those of `<timerheap.h>` and `<linux/timerheap.h>`, and `struct timespec`.
+//! The tests below compare structures, constants and functions with the record of the C interface,
+//! except `Timespec` and `clock_gettime()`.  A field that another thread or the kernel may write is
+//! an atomic, so a shared reference to it is valid.
 
 use core::ffi::c_void;
 use std::os::raw::{c_char, c_int, c_long};
@@ -23,7 +24,7 @@ pub struct Slot {
     pub expirations: AtomicU64,
 }
 
-/// `struct timerheap_ring`: the numbers of slots with unread events.  The entries follow it.
+/// `struct timerheap_ring`: the numbers of slots with unread events.  Entries follow the structure.
 #[repr(C)]
 pub struct Ring {
     pub head: AtomicU32,
@@ -80,7 +81,8 @@ pub struct Event {
     pub fired: u64,
 }
 
-/// `struct timespec` of the symbol `clock_gettime`: on 32-bit machines, the one with 32-bit times.
+/// `struct timespec` as the symbol `clock_gettime` writes it.  On most 32-bit machines the C
+/// library has two such structures, and this symbol writes the one with 32-bit times.
 #[repr(C)]
 pub struct Timespec {
     pub tv_sec: c_long,
@@ -123,8 +125,9 @@ extern "C" {
 
 #[cfg(test)]
 mod tests {
-    //! Compare this file with `selftests/abi`, the record of the C interface, which a test of its
-    //! own compares with the headers.  `TIMERHEAP_ABI` names another folder.
+    //! Compare this file with the record of the C interface in `selftests/abi`.  The test
+    //! `selftests/abi/check` compares the record with the headers.  The environment variable
+    //! `TIMERHEAP_ABI` may name another folder that has the record.
 
     use super::*;
     use std::collections::{BTreeMap, BTreeSet};
@@ -132,7 +135,7 @@ mod tests {
     use std::path::PathBuf;
     use std::ptr::addr_of;
 
-    /// Read the record.  Return: its lines; `None` if the file is missing, as in a published crate.
+    /// Read the record.  Return: its lines; `None` if a file is missing, as in a published crate.
     fn record() -> Option<BTreeSet<String>> {
         let here = concat!(env!("CARGO_MANIFEST_DIR"), "/../../selftests/abi");
         let folder = PathBuf::from(std::env::var("TIMERHEAP_ABI").unwrap_or_else(|_| here.into()));

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1
 //! Futures that sleep, under any executor.
 //!
-//! The first use of [`sleep`], [`timeout`] or [`interval`] creates the driver of the process: a
-//! context on [`Clock::Monotonic`](crate::Clock::Monotonic), and a thread that wakes tasks.  A
-//! future that sleeps uses a slot of the context, which grows up to 2^20 slots in the process.  In
-//! the kernel, the limit is the module's parameter `max_slots`.
+//! The first call of [`sleep`] or another function of this module creates the driver of the
+//! process: a context on [`Clock::Monotonic`](crate::Clock::Monotonic), and a thread that wakes
+//! tasks.  A future that sleeps uses a slot of the context.  The context grows up to 2^20 slots if
+//! the process serves the timers, and up to the module's parameter `max_slots` if the kernel does.
 //!
 //! Any thread may create, poll and drop the futures.  A future starts its timer when it is first
-//! polled.  A poll and a drop make no system call, with the exceptions of [`Timer`](crate::Timer).
+//! polled.  A poll and a drop usually make no system call.  The exceptions are those of
+//! [`Timer`](crate::Timer) and [`Handle::timer`](crate::Handle::timer), a growth of the context,
+//! and a lock that another thread holds.
 //!
 //! # Panics
 //!
-//! A function of this module panics if the driver of the process cannot be created.  A poll panics
-//! if the driver has no slot left, if its [`Driver`] was dropped, or in a child of `fork()`.
+//! A function of this module panics if the driver of the process cannot be created, or if a period
+//! is 0.  A poll panics if the driver has no slot or memory left, if the future's [`Driver`] was
+//! dropped, or in a child of `fork()`.
 
 use crate::clock::Time;
 use crate::driver::{time_of, Place, Source};
@@ -54,8 +57,8 @@ pub fn timeout_at<F: Future>(instant: Instant, future: F) -> Timeout<F> {
     Timeout { future, sleep: sleep_until(instant) }
 }
 
-/// Tick at each multiple of a period, first one period from this call.  The period is at least
-/// 1 ns, and counts as at least 100 us: see
+/// Tick one period from this call, and at each multiple of the period after that.  The period is
+/// at least 1 ns.  A period below the minimum counts as the minimum, usually 100 us: see
 /// [`Timer::start_periodic`](crate::Timer::start_periodic).
 pub fn interval(period: Duration) -> Interval {
     expect(Source::global().and_then(|source| Interval::new(source, period, period)))
@@ -94,7 +97,7 @@ impl Driver {
     }
 }
 
-/// The future of [`sleep`].  It is ready when the deadline has passed, and then stays ready.
+/// The future of [`sleep`]: ready when the deadline has passed, and then until [`Sleep::reset`].
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Sleep {
@@ -121,7 +124,8 @@ impl Sleep {
     }
 
     /// Sleep until another deadline, also if the former one has passed.  A task that waits must
-    /// poll the future again after this call.  [`Error::WrongClock`]: see [`Driver`].
+    /// poll the future again after this call, since the driver may have removed the task's waker.
+    /// [`Error::WrongClock`]: see [`Driver`].  Others as [`Timer::start`](crate::Timer::start).
     pub fn reset(&mut self, deadline: impl Into<Deadline>) -> Result<(), Error> {
         self.deadline = time_of(&self.source, deadline)?;
         self.is_over = false;
@@ -131,7 +135,7 @@ impl Sleep {
         }
     }
 
-    /// Stop the timer, and free the place.
+    /// Stop the timer, and free the future's place: its timer and waiter, see driver.rs.
     fn end(&mut self) {
         if let Some(place) = self.place.take() {
             self.source.free(place);
@@ -281,7 +285,7 @@ impl Interval {
         source.must_serve();
         let place = self.place.get_or_insert_with(|| expect(source.place()));
         if is_first {
-            // The timer is stopped, so an event with the new number is of the arming below.
+            // The timer is stopped, so an event with the new number as data is of the arming below.
             let number = place.waiter.count_again();
             place.timer.set_data(number);
             expect(place.timer.start_periodic(self.first, self.period));

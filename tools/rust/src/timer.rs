@@ -33,8 +33,11 @@ impl TimerId {
 /// ```
 ///
 /// A start, a postponement and a stop make no system call if the engine will check the timer in
-/// time anyway.  At the moment of a check they may make one.  An *arming* lasts from a start to a
-/// stop or an expiry.  An event counts the expiry, or a stop or a later start discards the event.
+/// time anyway.  At the moment of a check they may make one.
+///
+/// An *arming* lasts from a start to the next start, a stop or an expiry.  Each expiry of a
+/// periodic timer begins another arming.  An event counts expiries.  If no thread has taken the
+/// event, a stop discards it, and so does a start of the idle timer.
 ///
 /// ```
 /// use std::time::Duration;
@@ -89,7 +92,8 @@ impl Timer {
 
     /// Start the timer, periodic.  It expires at `first` plus multiples of `period`, at least 1 ns.
     /// A period below the minimum counts as the minimum: 100 us, or as the administrator of the
-    /// module has set it.  Return: as [`Timer::start`].
+    /// module has set it; 1 us with [`Builder::unlimited`](crate::Builder::unlimited).  Return: as
+    /// [`Timer::start`].
     ///
     /// # Errors
     ///
@@ -111,8 +115,8 @@ impl Timer {
     ///
     /// # Errors
     ///
-    /// [`Error::WrongContext`]: `kicks` is of another context.  [`Error::WrongClock`].  If `kicks`
-    /// is full, as [`Kicks::flush`].
+    /// [`Error::WrongContext`]: `kicks` is of another context.  [`Error::WrongClock`].  If this
+    /// timer fills `kicks`, also the errors of [`Kicks::flush`].
     pub fn start_deferred(
         &self,
         kicks: &mut Kicks,
@@ -171,7 +175,7 @@ impl Timer {
     }
 
     /// Set how much later than its deadline the timer may expire.  0, as in a new timer: the slack
-    /// of the context; 1 ns: none.  A slack that is less than the old one takes a system call.
+    /// of the context; 1 ns: none.  If the slack becomes less, this function kicks the slot.
     ///
     /// # Errors
     ///
@@ -233,8 +237,8 @@ impl Kicks {
         self.flush()
     }
 
-    /// Kick the timers of the list, and empty it.  It makes one system call in the kernel's engine,
-    /// unless a signal ends the call early.
+    /// Kick the timers of the list, and empty it.  If the kernel serves the timers, this is one
+    /// system call, or more if signals end it early; none for an empty list.
     ///
     /// # Errors
     ///
@@ -255,7 +259,7 @@ impl Kicks {
 
 impl Drop for Kicks {
     fn drop(&mut self) {
-        // A drop cannot return an error.  flush() reports it.
+        // A drop cannot return an error.  A program that needs the error calls flush() first.
         let _ = self.flush();
     }
 }

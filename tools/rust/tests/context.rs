@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Contexts, timers and events in one thread.  Run with either engine: `TIMERHEAP_ENGINE`.
+//! Contexts, timers and events in one thread.
+//!
+//! `TIMERHEAP_ENGINE` chooses the engine under test: `kernel` or `process`.
 
 use std::collections::HashMap;
 use std::num::Wrapping;
@@ -118,7 +120,7 @@ fn postpone_moves_only_a_pending_timer() {
     assert_eq!(timer.postpone(at(50)), Ok(true));
     assert_eq!(context.advance(at(49)), Ok(0));
     assert_eq!(timer.postpone(at(60)), Ok(true));
-    // An earlier deadline needs a KICK.
+    // The next check is at 50.  So the deadline 55 needs no KICK, although it is before 60.
     assert_eq!(timer.postpone(at(55)), Ok(true));
     assert_eq!(context.advance(at(56)), Ok(1));
     assert_eq!(context.next_event().unwrap().fired, at(55));
@@ -178,7 +180,8 @@ fn late_event_counts_all_periods_that_have_passed() {
         let event = context.next_event().unwrap();
         last += event.expirations;
         // The event counts all periods that had passed before it was taken, and no period twice.
-        // If the timer expires at that moment, the next event counts the period of the deadline.
+        // If the timer expires during next_event(), event.deadline may be one period after the
+        // last counted one.  Then the next event counts that period.
         let periods = 1 + (event.deadline - first).as_nanos() / MSEC.as_nanos();
         assert!(periods == u128::from(last) || periods == u128::from(last) + 1);
         assert!(event.deadline + MSEC > before);
@@ -242,7 +245,7 @@ fn monotonic_clock_accepts_instants_and_manual_clock_refuses_them() {
 fn realtime_clock_accepts_system_times_and_refuses_instants() {
     let mut context = Context::builder().clock(Clock::Realtime).open().unwrap();
     let timer = context.timer().unwrap();
-    // 500 ms, since the deadline must be read before the timer expires.
+    // Allow 500 ms, since the test must read the deadline before the timer expires.
     let time = SystemTime::now() + 500 * MSEC;
     timer.start(time).unwrap();
     let nanos = time.duration_since(UNIX_EPOCH).unwrap().as_nanos();
@@ -400,8 +403,8 @@ fn child_of_fork_has_no_timers() {
     let mut context = manual(2);
     let timer = context.timer().unwrap();
     timer.start(at(10)).unwrap();
-    // SAFETY: the child calls nothing that allocates, and no function that another thread of this
-    // process may have locked: fork() holds the lock of libtimerheap.
+    // SAFETY: the child allocates nothing, and takes no lock that another thread of the parent may
+    // have held at the fork().
     let child = unsafe { fork() };
     if child == 0 {
         let is_idle = timer.deadline().is_none();
@@ -418,7 +421,7 @@ fn child_of_fork_has_no_timers() {
     assert_eq!(context.events().count(), 1);
 }
 
-/// Random operations on a manual clock, and a naive oracle: a table of deadlines.
+/// Random operations on a manual clock, and a naive oracle: tables of deadlines and expirations.
 #[test]
 fn random_operations_agree_with_an_oracle() {
     let seed = std::env::var("SEED").map_or(1, |seed| seed.parse().unwrap());
@@ -431,7 +434,7 @@ fn random_operations_agree_with_an_oracle() {
     };
     let mut context = manual(32);
     let mut timers: Vec<Option<Timer>> = (0..32).map(|_| None).collect();
-    // The pending deadlines, and the expirations that were not taken, by number of the timer.
+    // For each slot: the deadline of a pending timer, and the expirations that were not taken.
     let mut pending: HashMap<usize, u64> = HashMap::new();
     let mut unread: HashMap<usize, u64> = HashMap::new();
 
@@ -472,7 +475,7 @@ fn random_operations_agree_with_an_oracle() {
         } else {
             timers[place] = Some(context.timer().unwrap());
         }
-        // A timer whose new deadline is `now` has expired within the call above.
+        // If the new deadline is `now`, the timer has expired within start() or postpone().
         let mut to = now;
         if operation >= 14 {
             to += random(40);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Futures under an executor of the test's own.  Run with either engine: `TIMERHEAP_ENGINE`.
+//! Futures under an executor of the test's own.
+//!
+//! `TIMERHEAP_ENGINE` chooses the engine under test: `kernel` or `process`.
 
 mod executor;
 
@@ -290,7 +292,7 @@ fn poll_without_a_slot_panics_but_does_not_end_the_driver() {
     assert!(message.contains("all slots are in use"), "{message}");
     driver.handle().advance(at(10)).unwrap();
     block_on(first);
-    // The slot is free again.
+    // The first sleep has freed its slot.
     block_on(second);
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Timers that threads share.  Run with either engine: `TIMERHEAP_ENGINE`.
+//! Timers that threads share.
+//!
+//! `TIMERHEAP_ENGINE` chooses the engine under test: `kernel` or `process`.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
@@ -102,8 +104,8 @@ fn each_arming_ends_once_if_threads_share_timers() {
 
 #[test]
 fn no_event_follows_a_stop_or_a_drop() {
-    // Each arming has a number of its own, which is the data of its timer.  The thread that has
-    // stopped the timer stores the result of the stop, plus 1, in stopped[number].
+    // Each arming has an `id` of its own, which is the data of its timer.  The thread that has
+    // stopped the timer stores the result of the stop, plus 1, in stopped[id].
     const STARTS: u64 = 20_000;
     let mut context = Context::new(64).unwrap();
     let handle = context.handle();
@@ -151,7 +153,8 @@ fn postponed_timer_is_not_early() {
         for round in 1..=2000 {
             timer.start(200 * USEC).unwrap();
             for _ in 0..20 {
-                // The consumer may read the former deadline, which is never later than this.
+                // The timer may expire before the store below.  Then the consumer compares `fired`
+                // with the deadline of the last store, which is not later than this one.
                 let deadline = timer.handle().now() + 150 * USEC;
                 if timer.postpone(deadline).unwrap() {
                     set[index].store(deadline.as_nanos(), Ordering::SeqCst);

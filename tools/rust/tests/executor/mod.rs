@@ -22,7 +22,7 @@ impl Wake for Wakes {
     }
 }
 
-/// Return: the [`Wakes`] of the current thread, for a waker.
+/// Return: a new [`Wakes`] of the current thread, for a waker.
 pub fn wakes() -> Arc<Wakes> {
     Arc::new(Wakes { thread: thread::current(), count: AtomicUsize::new(0) })
 }

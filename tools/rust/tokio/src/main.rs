@@ -16,7 +16,7 @@
 //! | `task` | on a runtime with THREADS workers, await a timeout of a future that yields once |
 //! | `yield` | as `task`, without a timeout: the costs that both kinds share |
 //!
-//! 10 000 other timers are pending, as connections of a server are.
+//! 10 000 other timers of each library are pending, as those of a server's connections are.
 
 use std::future::{pending, Future};
 use std::pin::Pin;
@@ -50,7 +50,8 @@ fn poll_once<F: Future>(future: F, waker: &Waker) {
     assert!(future.poll(&mut Context::from_waker(waker)).is_pending());
 }
 
-/// Let each of `threads` threads poll and drop `count` timeouts.  Return: the nanoseconds for each.
+/// Let `threads` threads poll and drop `count` timeouts each.  Return: the elapsed nanoseconds,
+/// divided by the number of all timeouts.
 fn timers(runtime: &Runtime, kind: Kind, threads: usize, count: usize) -> f64 {
     let barrier = Arc::new(Barrier::new(threads));
     let workers: Vec<_> = (0..threads)
@@ -80,7 +81,8 @@ fn timers(runtime: &Runtime, kind: Kind, threads: usize, count: usize) -> f64 {
     (end - begin).as_nanos() as f64 / (threads * count) as f64
 }
 
-/// Let each of `threads` tasks await `count` timeouts.  Return: the nanoseconds for each.
+/// Let `threads` tasks await `count` timeouts each.  Return: the elapsed nanoseconds, divided by
+/// the number of all timeouts.
 fn tasks(runtime: &Runtime, kind: Kind, threads: usize, count: usize) -> f64 {
     let begin = Instant::now();
     let tasks: Vec<_> = (0..threads)
