@@ -28,7 +28,7 @@ struct entry {
 	struct entry *next;
 	uint32_t slot;
 	int value;
-	uint64_t touched;		/* time of the last use, to detect an expiry before LIFE */
+	uint64_t touched;		/* time of the last use, to detect an early expiry */
 	char key[16];
 };
 

@@ -30,7 +30,7 @@
 struct connection {
 	int fd;
 	uint32_t slot;
-	uint64_t last;			/* time of the last packet; before the first, of accept() */
+	uint64_t last;			/* time of the last packet; of accept() if none arrived */
 };
 
 static struct timerheap *th;
@@ -40,8 +40,8 @@ static unsigned int packets, kicks, timed_out, closed_by_client, early;
 /*
  * Start or postpone the timer of a connection.
  *
- * timerheap_start() arms a timer and kicks its slot in one function.  Here these are two steps,
- * to show when a system call is necessary, and to count these calls.
+ * timerheap_start() arms a timer and, if necessary, kicks its slot.  Here these are two steps, to
+ * show when a KICK, a system call, is necessary, and to count the KICKs.
  */
 static void postpone(struct connection *connection)
 {
@@ -170,8 +170,9 @@ int main(void)
 		int n = epoll_wait(epoll, events, 32, -1);
 
 		/*
-		 * Read packets before serve_timeouts(): a packet that arrived in time starts its
-		 * timer again, which discards the event of a timeout.
+		 * Read packets before serve_timeouts().  If a packet arrived in time, but its
+		 * connection's timer has expired, postpone() starts the timer again.  That start
+		 * discards the event of the expiry.
 		 */
 		for (int i = 0; i < n; i++) {
 			if (events[i].data.ptr == &listener) {

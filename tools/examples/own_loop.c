@@ -28,7 +28,7 @@ struct timer {
 	struct timer *next;		/* the next in the list of all timers of the loop */
 	uint32_t slot;
 	bool active;			/* started, not stopped, and the function not called yet */
-	uint64_t deadline;		/* of the last start; a child of fork() arms it again */
+	uint64_t deadline;		/* of the last start; loop_after_fork() arms it again */
 	void (*function)(struct timer *timer);
 };
 
@@ -69,7 +69,7 @@ static void timer_init(struct timer *timer, void (*function)(struct timer *timer
 	get_slot(timer);
 }
 
-/* Kick the slots that arm() has collected.  Timers that are due expire within that call. */
+/* Kick the slots that arm() has collected.  Timers that are due expire within the KICK. */
 static void flush(void)
 {
 	if (!loop.kicks.nr)
@@ -79,7 +79,10 @@ static void flush(void)
 	loop.calls++;
 }
 
-/* Start a timer in memory.  If its slot needs a KICK, collect the slot for flush(). */
+/*
+ * Start a timer in memory.  If its slot needs a KICK, collect the slot for flush().  If the list of
+ * slots is then full, the library kicks these slots at once.
+ */
 static void arm(struct timer *timer, uint64_t deadline)
 {
 	uint32_t before = loop.kicks.nr;
@@ -191,8 +194,8 @@ static void worker_is_silent(struct timer *timer)
 }
 
 /*
- * The second thread: postpone the timer @watchdog 20 times, without a lock, and without a pipe to
- * the loop.  After that, the timer expires, and the loop calls worker_is_silent().
+ * The second thread: postpone the timer @watchdog up to 20 times, without a lock, and without a
+ * pipe to the loop.  After that, the timer expires, and the loop calls worker_is_silent().
  */
 static void *work(void *arg)
 {
@@ -201,7 +204,7 @@ static void *work(void *arg)
 	for (int i = 0; i < 20; i++) {
 		uint64_t deadline = timerheap_now(loop.th) + 100 * TIMERHEAP_MSEC;
 
-		/* A result of 0: the timer has expired before this call. */
+		/* 0: the timer has expired before this call.  Below 0: an error. */
 		if (timerheap_postpone(loop.th, watchdog.slot, deadline) != 1)
 			break;
 		__atomic_store_n(&postponed_to, deadline, __ATOMIC_SEQ_CST);
@@ -227,7 +230,7 @@ int main(void)
 	timer_init(&watchdog, worker_is_silent);
 	for (int i = 0; i < REQUESTS; i++) {
 		timer_init(&requests[i], request_timed_out);
-		/* A request may time out up to 1 ms late. */
+		/* Let the timer be 1 ms late, so that several requests share an interrupt. */
 		timerheap_set_slack(loop.th, requests[i].slot, TIMERHEAP_MSEC);
 		timer_start(&requests[i], TIMEOUT);
 	}
@@ -243,7 +246,10 @@ int main(void)
 	if (answered + timed_out != REQUESTS || timed_out < REQUESTS / 10 || barks != 1)
 		errx(1, "a timeout is missing");
 
-	/* The parent gets all of these timeouts, and so does the child, which starts them again. */
+	/*
+	 * Start all requests again, and fork().  Their timers stay with the parent, and the child
+	 * starts timers of its own.  So all requests time out in both processes.
+	 */
 	timed_out = 0;
 	for (int i = 0; i < REQUESTS; i++)
 		timer_start(&requests[i], 100 * TIMERHEAP_MSEC);

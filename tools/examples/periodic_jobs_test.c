@@ -55,7 +55,7 @@ static void open_socket(void)
 	snprintf(address, sizeof(address), "@%.5s", name.sun_path + 1);
 }
 
-/* Receive messages of the service until it is ready.  Keep a descriptor that it sends in @kept. */
+/* Receive messages of the service up to READY=1.  If one has a descriptor, store it to @kept. */
 static void receive_ready(void)
 {
 	for (;;) {
@@ -82,7 +82,7 @@ static void receive_ready(void)
 }
 
 /*
- * Start the service in @folder, and pass @kept to it if there is one.
+ * Start the program periodic_jobs of @folder as the service.  Pass @kept to it unless @kept is -1.
  * Return: the process ID; *@output: a pipe from which the test reads what the service prints.
  */
 static pid_t start(const char *folder, FILE **output)
@@ -143,7 +143,7 @@ static void read_lines(FILE *output, unsigned int lines)
 
 /*
  * Start the service, kill it after LINES events, and count all events that it has printed.
- * @successor: it must continue the jobs of a former service.
+ * @successor: whether the service must continue the jobs of a former service, or begin them.
  */
 static void run(const char *folder, bool successor)
 {

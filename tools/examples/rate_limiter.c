@@ -5,8 +5,8 @@
  *
  * Each customer has a token bucket.  Each request takes a token, and each expiration of a
  * periodic timer adds a token.  The timer of a full bucket is stopped, so a customer without
- * requests costs nothing.  An event counts all expirations since the program took the timer's
- * last event, so no token is lost.
+ * requests costs nothing.  An event counts all expirations that no earlier event has counted, so
+ * no token is lost.
  */
 #include <err.h>
 #include <stdio.h>
@@ -22,7 +22,10 @@
 static struct timerheap *th;
 static unsigned int tokens[CUSTOMERS];
 
-/* For each timer that has expired, add a token per expiration to its bucket, up to BURST. */
+/*
+ * For each timer that has expired, add a token per expiration to its customer's bucket, up to
+ * BURST.  If the bucket is then full, stop the timer.
+ */
 static void fill_buckets(void)
 {
 	struct timerheap_event event;

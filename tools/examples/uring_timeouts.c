@@ -10,9 +10,9 @@
  *	expire()	takes the events when the WAIT completes
  *
  * A timeout needs a KICK if no check of its slot is queued: before the first timeout of the slot,
- * and after a check that has found the former timeout stopped.  After an expiry no check is queued
- * if fewer than 512 timers are queued.  A timeout also needs a KICK if the kernel is checking its
- * slot at that moment.
+ * and after a check that has found the former timeout stopped.  After an expiry the kernel queues
+ * a check for the next timeout only if at least 512 timers are in the CPU's queue.  A timeout also
+ * needs a KICK if the kernel is checking its slot at that moment.
  *
  * WAIT is a request to io_uring, which needs Linux 6.8.  Since Linux 6.18 one WAIT can complete for
  * each batch of events (multishot).  On kernels before 6.8 the program polls.
@@ -131,8 +131,8 @@ static void complete(const struct io_uring_cqe *cqe)
 	requested--;
 	kicked += cqe->res;
 	/*
-	 * The request was for at most KICK_MAX slots, from @first on.  If task work has ended the
-	 * request early, kick its other slots by timerheap_kick().
+	 * The request was for at most KICK_MAX slots, from @first on.  If a signal has ended the
+	 * request early, kick the rest of these slots by timerheap_kick().
 	 */
 	if (nr > KICK_MAX)
 		nr = KICK_MAX;

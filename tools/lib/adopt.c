@@ -59,8 +59,11 @@ static void restore_sort(struct timerheap *th)
  * number in the ring.
  *
  * Until the event is taken, the kernel does not add that number again.  The numbers of the other
- * slots do not fill the ring, so the entry stays free.  If the kernel is checking the slot, it may
- * have counted an expiration before it adds the number.  A KICK waits for the end of that check.
+ * slots do not fill the ring, so the entry stays free.
+ *
+ * If the event was taken, a check that still runs may have counted the next expiration.  That check
+ * then adds the number to the ring itself.  So kick the slot before the scan: the KICK waits for
+ * the end of that check.
  */
 static void restore_event(struct timerheap *th)
 {

@@ -22,10 +22,10 @@ struct context;
  *           not accessible or has another layout, and the other engine may serve the context
  * @kick:    as timerheap_kick()
  * @wait:    as timerheap_wait(), for a context with a descriptor, whose ring was empty
- * @sync:    expire what is due, or wait until the kernel has.  Return and set *@next as
- *           timerheap_sync(), which calls this and then sorts the events
+ * @sync:    expire what is due, or wait until the kernel has.  Set *@next as TIMERHEAP_IOC_SYNC.
+ *           timerheap_sync() calls this, then kicks slots that back off, and sorts the events
  * @grow:    as timerheap_grow()
- * @advance: as TIMERHEAP_IOC_ADVANCE
+ * @advance: as TIMERHEAP_IOC_ADVANCE, with an absolute time or with TIMERHEAP_NEXT
  *
  * All functions but @open return a negative error number when they fail.  All may change errno.
  */
@@ -58,7 +58,7 @@ extern const struct engine __timerheap_process __attribute__((visibility("hidden
  * @setup:      the structure of SETUP for timerheap_reopen(), as the program or QUERY has filled it
  *              in, but with the present number of slots
  *
- * All functions that get a context read @th.  After the open, only timerheap_grow(),
+ * All threads that use the context read @th.  After the open, only timerheap_grow(),
  * timerheap_reopen() and, in a child of fork(), __timerheap_detach() write it.
  */
 struct context {
@@ -122,8 +122,9 @@ int __timerheap_attach(struct context *context, int fd, unsigned int nr,
 		       struct timerheap_setup *setup);
 
 /*
- * In a context that the process serves: expire what is due, until the ring has @enough entries.
- * The thread that takes events calls this.  Return: whether the ring has an entry.
+ * In a context that the process serves: expire what is due, until nothing is due, or the ring has
+ * @enough entries.  The thread that takes events calls this.  Return: whether the ring has an
+ * entry; false after an error.
  */
 __attribute__((visibility("hidden")))
 bool __timerheap_expire_until(struct timerheap *th, uint32_t enough);
@@ -139,8 +140,9 @@ bool __timerheap_thread_end(struct context *context);
 /*
  * In a context that the process serves: if the ring has no entry, make the descriptor unreadable
  * until the first time of the heap.  Otherwise make an edge, for a program that waits with EPOLLET.
- * timerheap_next() makes the descriptor unreadable itself, when it finds no event.  The other
- * functions that take events call this at their end, since the program may poll next.
+ * timerheap_next() makes the descriptor unreadable itself, when it finds no event.
+ * timerheap_reap(), timerheap_loop_dispatch(), and a timerheap_next_before() that finds no event
+ * call this at their end, since the program may poll next.
  */
 __attribute__((visibility("hidden")))
 void __timerheap_rearm(struct timerheap *th);
@@ -200,7 +202,7 @@ void __timerheap_add_context(struct context *context);
 __attribute__((visibility("hidden")))
 void __timerheap_remove_context(struct context *context);
 
-/* Replace the mappings of a context by pages of zeros, and close its descriptor. */
+/* Replace the mappings of a context by pages of zeros, and close its descriptors. */
 __attribute__((visibility("hidden")))
 void __timerheap_detach(struct context *context);
 

@@ -53,11 +53,11 @@ static uint64_t deadline_at(const struct timerheap *th, uint32_t position)
  * A sort that is killed
  * ---------------------
  *
- * __timerheap_sort() is a heap sort within the ring.  While it lets a number sink in the heap, that
- * number is not in the ring.  Its entry is the gap, which has a copy of another number.  After a
- * kill the number would be lost: the kernel would never add it again.  So program[GAP] has the
- * number and the position of the gap.  After a kill, the next program that opens the context
- * writes the number to that position (adopt.c).  Here number 4 sinks below 6, whose deadline is
+ * __timerheap_sort() is a heap sort within the ring.  While a number sinks in the heap, the ring
+ * may lack that number: one entry, the gap, has a copy of another number.  If the program is killed
+ * then, the number must not be lost: the kernel would never add it again.  So program[GAP] has the
+ * number and the position of the gap.  In the next program that opens the context, restore_sort()
+ * (adopt.c) writes the number to that position.  Here number 4 sinks below 6, whose deadline is
  * later:
  *
  *	the sort			GAP	the ring	after restore_sort()
@@ -161,9 +161,10 @@ static void kick_and_lower(struct timerheap *th, const uint32_t *slots, uint32_t
 }
 
 /*
- * Kick each slot with an unread event that backs off: the kernel checks it later than at its
- * deadline.  *@next, from SYNC, may be the time of that check.  So lower *@next to the deadline.
- * The KICK counts all periods that have passed, so timerheap_next_before() needs no KICK.
+ * Kick each slot that has an unread event and backs off: the kernel checks such a slot later than
+ * at its deadline.  *@next, from SYNC, may be the time of that check.  So lower *@next to the
+ * deadline.  The KICK adds all periods that have passed to the event.  So timerheap_next_before()
+ * kicks a slot only if the slot has backed off again.
  */
 static void end_back_offs(struct timerheap *th, uint64_t *next)
 {
@@ -219,7 +220,7 @@ uint32_t timerheap_reap(struct timerheap *th,
 	uint32_t end = __timerheap_sort(th, max), tail = __timerheap_tail(th), count = 0;
 	struct timerheap_event event;
 
-	/* If all events of a batch were discarded, take another batch. */
+	/* If stops or starts have discarded all events of a batch, take another batch. */
 	for (;;) {
 		while (count < max && __timerheap_next_of_batch(th, &event, end)) {
 			function(&event, arg);

@@ -10,7 +10,7 @@
  *	the child accesses		and finds
  *	a slot				an idle timer; what it stores has no effect
  *	the ring			no event
- *	the descriptor			-EBADF, from each function that makes a system call
+ *	the descriptor			-EBADF, from each function that makes a system call on it
  *
  * timerheap_reopen() gives the child a context of its own, at the same addresses.
  *
@@ -18,9 +18,10 @@
  * _Fork() do not run them.  So a child of these calls must not use a context: no function has
  * detached the context there.
  *
- * The library registers its functions before main().  So in the child they run before those that
- * the program has registered, which may use the context.  In the parent they take the lock last, so
- * no other registered function runs with the lock held.
+ * The library registers its functions when it is loaded, usually before main().  So in the child
+ * these functions run before those that were registered later, which may use the context.  In the
+ * parent the library's functions take the lock last and release it first.  So no function that was
+ * registered later runs with the lock held.
  */
 #include <errno.h>
 #include <pthread.h>

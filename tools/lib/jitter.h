@@ -12,7 +12,7 @@
 #include <sched.h>
 #include <stdint.h>
 
-/* Yield the CPU in 1 of 8 calls, chosen by a xorshift generator. */
+/* Yield the CPU in about 1 of 8 calls, chosen by a xorshift generator. */
 static inline void jitter(void)
 {
 	static __thread uint32_t state;

@@ -38,7 +38,10 @@ int __timerheap_attach(struct context *context, int fd, unsigned int nr,
 	if (ioctl(fd, _IOC(_IOC_READ | _IOC_WRITE, TIMERHEAP_IOC_MAGIC, nr, context->setup_size),
 		  setup))
 		return errno;
-	/* timerheap_reopen() keeps the addresses, so another module must have the same sizes. */
+	/*
+	 * timerheap_reopen() maps at the former addresses.  A module that was loaded since the
+	 * first open may have other sizes, which may not fit there.
+	 */
 	if (slots && (context->slots_size != setup->slots_size ||
 		      context->ring_size != setup->ring_size)) {
 		errno = EINVAL;
@@ -109,11 +112,11 @@ static int kernel_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr)
 /*
  * Find out why the descriptor is readable although there is no event.
  *
- * Either another thread has taken the event, or CLOCK_REALTIME was stepped.  A WAIT with
- * @nr = 0 reports a clock step and takes no event.
+ * A WAIT with @nr = 0 takes no event, and fails in two cases: CLOCK_REALTIME was stepped, or the
+ * program has closed the descriptor, which ppoll() shows as readable, too.
  *
  * Return: 1: another thread has taken the event; -ECANCELED: the clock was stepped; another error:
- * the program has closed the descriptor, which ppoll() shows as readable, too.
+ * the program has closed the descriptor.
  */
 static int check_clock_step(struct timerheap *th)
 {

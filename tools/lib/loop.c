@@ -27,8 +27,9 @@
  * -----
  *
  * A function of the loop may start many timers.  The loop collects the slots that need a KICK, and
- * kicks them together before it waits or returns.  A start outside of such a function kicks its
- * slot at once, since the program may wait next by other means than this loop.
+ * kicks them together before it waits or returns, and whenever it has collected 256.  A start
+ * outside of such a function kicks its slot at once, since the program may wait next by other means
+ * than this loop.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -213,7 +214,7 @@ static bool call_next(struct timerheap_loop *loop, uint32_t end)
 		if (!__timerheap_next_of_batch(loop->th, &event, end))
 			return false;
 		handler = loop->handlers[event.slot];
-		/* No function of the loop has armed a slot without @function: skip its event. */
+		/* A slot without @function has no timer of the loop: skip its event. */
 	} while (!handler.function);
 	if (!handler.periodic) {
 		/*

@@ -46,7 +46,10 @@ void __timerheap_set_slots(struct context *context, uint32_t slots)
 	memcpy(context->setup + offsetof(struct timerheap_setup, slots), &slots, sizeof(slots));
 }
 
-/* Open a context by its engine.  Return: as @open of struct engine. */
+/*
+ * Open a context by its engine.  Return: 0; a positive error number; a negative one: the other
+ * engine may serve the context.
+ */
 static int attach_new(struct context *context, struct timerheap_setup *setup)
 {
 	uint32_t flags = setup->flags;
@@ -222,8 +225,8 @@ const char *timerheap_engine(const struct timerheap *th)
  * Free the memory of the context, and close its descriptor.  Exception: if the call cannot end the
  * thread of TIMERHEAP_THREAD, that thread still uses the memory, so the call keeps it (thread.c).
  *
- * If the kernel serves the timers, the kernel stops them when no process has a descriptor or a
- * mapping of the context any more.  If the library serves the timers, they end with the memory.
+ * If the kernel serves the timers, it stops them when the context has no descriptor, mapping or
+ * pending io_uring request any more.  If the library serves the timers, they end with the memory.
  */
 void timerheap_close(struct timerheap *th)
 {

@@ -4,28 +4,36 @@
  *
  * The slots, the ring and their protocol are those of <linux/timerheap.h>, in the process's memory.
  * So the inline functions of timerheap.h are the same for both engines.  This engine does what the
- * protocol lets the kernel do, in the thread that makes a KICK, or in the consumer.  The consumer
- * is the thread that takes events.  The engine uses no signal:
+ * protocol lets the kernel do, in threads of the process, and uses no signal.  The consumer is the
+ * thread that takes events:
  *
  *	a KICK		checks slots, and expires those that are due
  *	the consumer	expires what is due, before it finds that there is no event
  *	an advance	moves a manual clock, and expires what is due instead of the consumer
- *	a thread	expires what is due, if the program has asked for one (thread.c)
- *	the descriptor	becomes readable at the first time of the heap (wake.c)
+ *	the thread	expires what is due, if the program has set TIMERHEAP_THREAD (thread.c)
+ *	the descriptor	without the thread, becomes readable at the heap's first time (wake.c)
+ *
+ * The heap has the times at which slots are to be checked.  Its first time is the earliest.
  *
  * A check of a slot is the one of module/device/slot.c: @queued becomes CHECKING, and after that
- * the check reads @deadline.  The check expires the slot, queues it in a heap, or dequeues it.
- * Differences: the lock of the context excludes other checks, so there is no claim.  An atomic
- * addition never fails; in the kernel it may (module/device/user_word.h).  A ticker is a periodic
- * timer.  If the consumer itself expires tickers, an unread ticker costs nothing, and needs no
- * back-off.  If the ticker is due again, the consumer kicks its slot before it takes the event.  So
- * the event counts all periods that have passed.  The thread backs off: it checks an unread ticker
- * only every BACK_OFF.  The consumer kicks such a ticker, too.
+ * the check reads @deadline.  The check expires a due slot.  Then it queues a pending slot in the
+ * heap, and dequeues an idle one.  Differences: the lock of the context excludes other checks, so
+ * there is no claim.  An atomic addition never fails; in the kernel it may
+ * (module/device/user_word.h).  An expired one-shot slot is dequeued; in the kernel it may stay
+ * queued.
  *
- * An entry that is added to the ring makes the descriptor readable at once.  For the first deadline
- * the descriptor is armed only in two cases: the first deadline became earlier than the armed
- * time; or the armed time has passed, and the consumer has taken all events.  A timer that was
- * stopped or postponed stays queued, so the descriptor may become readable without an event.
+ * A ticker is a periodic timer, and is unread while it has an event that was not taken.  If the
+ * ticker is due again, the consumer kicks its slot before it takes the event.  So the event counts
+ * all periods that have passed.  Without the thread, no check of an unread ticker wakes up the
+ * process, so tickers need no back-off.  The thread backs off: after it has expired an unread
+ * ticker, it checks the ticker again after BACK_OFF or later, unless a KICK ends the back-off.  The
+ * consumer makes that KICK when it takes the event.
+ *
+ * An entry that is added to the ring makes the descriptor readable at once.  For the heap's first
+ * time the descriptor is armed in two cases, apart from clock steps.  The first time became earlier
+ * than the armed time; or the armed time has passed, and the consumer has taken all events.  A
+ * timer that was stopped or postponed stays queued, so the descriptor may become readable without
+ * an event.
  *
  * Races
  * -----
@@ -72,11 +80,11 @@
  *
  *	a KICK				the consumer
  *	  the ring <- a number		  head = tail, and armed is not later than now:
- *	  the descriptor is readable	    the descriptor is readable at the heap's first time
+ *	  make the descriptor readable	    arm the descriptor for the heap's first time
  *					poll
  *
  * If the KICK is first, the consumer finds the number in the ring.  If the consumer is first, the
- * poll ends.  In the same way a KICK that makes the first time earlier than @armed arms the
+ * poll ends.  In the same way a KICK that makes the heap's first time earlier than @armed arms the
  * descriptor for that time.
  *
  * A consumer with EPOLLET takes entries without the lock, and polls although the descriptor is
@@ -89,17 +97,21 @@
  *	  the descriptor makes an edge
  *					epoll_wait returns
  *
- * A function that takes events, and leaves entries in the ring, makes an edge, too.
+ * timerheap_reap(), timerheap_loop_dispatch(), and a timerheap_next_before() that returns false
+ * make an edge, too, if they leave entries in the ring.
  */
 #include <errno.h>
 #include <poll.h>
 
 #include "process.h"
 
-/* A thread makes at most this many checks before it unlocks, so that other KICKs wait less. */
+/*
+ * A thread checks at most this many slots, or copies this many entries of the ring, before it
+ * unlocks.  So the KICKs of other threads wait less.
+ */
 #define BATCH		64U
 
-/* The time between two checks of an unread ticker by the thread. */
+/* After the thread has expired an unread ticker: the least time until a check without a KICK. */
 #define BACK_OFF	(TIMERHEAP_SEC / 2)
 
 /* As in module/device/slot.h: the most attempts of a check to exchange a deadline. */
@@ -139,9 +151,9 @@ static void unlock(struct timerheap *th)
 }
 
 /*
- * Return: the time from @when to @when + @slack that is a multiple of the largest power of two, in
- * units of SLACK_UNIT.  As theap_round_deadline() of the module, with the precision of
- * theap_timer_set_slack().
+ * Round @when up to the roundest time from @when to @when + @slack, as theap_round_deadline() of
+ * the module: to a multiple of the largest possible power of two, in units of SLACK_UNIT.  As in
+ * theap_timer_set_slack(), only the 16 highest significant bits of the units of @slack count.
  */
 static uint64_t round_up(uint64_t when, uint64_t slack)
 {
@@ -192,7 +204,7 @@ static uint64_t period_of(const struct timerheap *th, const struct timerheap_slo
 /*
  * Expire the deadline *@deadline of a slot, which is not after @now, unless the program has changed
  * it.  Set *@count to the number of periods that have passed, 1 for a one-shot timer.  Set *@first
- * if the slot's number is not in the ring.
+ * to true if the caller must add the slot's number to the ring.
  *
  * Return: true: the slot has expired, and *@deadline is the next deadline, or 0; false: *@deadline
  * is the deadline that the program has stored.
@@ -213,7 +225,7 @@ static bool expire_deadline(const struct timerheap *th, struct timerheap_slot *s
 		return false;
 	*deadline = next;
 	*count = passed;
-	/* (F) orders this store before the count: a reader of the event reads no earlier time. */
+	/* (F) follows: a thread that takes the event then reads no earlier time of the clock. */
 	if (is_manual(th))
 		__atomic_store_n(&th->ring->now, now, __ATOMIC_RELAXED);
 	/* Store @fired first: a reader of the next store must not read an older @fired. */
@@ -249,9 +261,9 @@ static uint64_t check(const struct timerheap *th, struct timerheap_slot *s, uint
 }
 
 /*
- * Check a slot, and queue it at the time of its next check.  @back_off: if the slot expires while
- * its former event is unread, the least ns until that check.  Context: the lock is held.
- * Return: the number of expirations.
+ * Check a slot.  Queue it at the time of its next check, or dequeue it if there is none.
+ * @back_off: if the slot expires while its former event is unread, the least ns until the next
+ * check.  Context: the lock is held.  Return: the number of expirations.
  */
 static uint64_t check_and_queue(struct timerheap *th, uint32_t slot, uint64_t now,
 				uint64_t back_off)
@@ -287,7 +299,10 @@ static bool has_thread(struct timerheap *th)
 	return context_of(th)->thread_fd >= 0;
 }
 
-/* Return: the time from which the descriptor must be readable although the ring has no entry. */
+/*
+ * Return: the time from which the descriptor must be readable although the ring has no entry;
+ * TIMERHEAP_NEVER: there is none.
+ */
 static uint64_t first_wake(struct timerheap *th)
 {
 	uint64_t first = heap_first(&th->process->heap);
@@ -299,10 +314,10 @@ static uint64_t first_wake(struct timerheap *th)
 
 /*
  * Make the descriptor readable if the holder of the lock has added an entry to the ring, and the
- * descriptor was not readable at @now.  A caller that is not the consumer sets @now to 0, so that
- * each entry makes an edge.  Without an added entry, arm the descriptor for the first time of the
- * heap, if that is earlier than the armed time.  In both cases, if the context has a thread whose
- * timerfd is armed for a later time, arm the timerfd for the first time, too.
+ * descriptor was not readable at @now.  All callers but expire() set @now to 0, so that each call
+ * that has added an entry makes an edge.  Otherwise, if the ring is empty, arm the descriptor for
+ * the time of first_wake(), if that is earlier than the armed time.  In all cases, if the thread's
+ * timerfd would expire after the heap's first time, arm the timerfd for the first time.
  * Context: the lock is held.  Return: 0 or a negative error.
  */
 static int notify(struct timerheap *th, uint64_t now)
@@ -322,9 +337,9 @@ static int notify(struct timerheap *th, uint64_t now)
 }
 
 /*
- * Make the descriptor unreadable until the first time of the heap, if it is readable.  @readable:
- * the caller knows that it is readable.  Otherwise this function checks whether the armed time has
- * passed, or had passed before the clock was stepped back.
+ * If the descriptor is readable, make it unreadable until the time of first_wake().  @readable: the
+ * caller knows that the descriptor is readable.  Otherwise this function checks whether the armed
+ * time has passed, or had passed before the clock was stepped back.
  * Context: the consumer holds the lock, and the ring has no entry.
  * Return: 0 or a negative error.
  */
@@ -342,8 +357,8 @@ static int rearm(struct timerheap *th, uint64_t now, bool readable)
 }
 
 /*
- * Is a slot due that the consumer expires?  With a manual clock there is none: the thread that
- * advances the clock expires what is due, and counts it.
+ * Must the consumer, or the thread, expire a slot that is due?  With a manual clock the answer is
+ * no: an advance expires what is due, since its result is the number of expirations.
  */
 static bool is_due(const struct timerheap *th, uint64_t now)
 {
@@ -351,11 +366,13 @@ static bool is_due(const struct timerheap *th, uint64_t now)
 }
 
 /*
- * Expire what is due, until the ring has @enough entries.  If the ring is empty after that, rearm()
- * the descriptor.  Between batches other threads can get the lock.  The function reads the clock
- * once, and expires only slots that are due at that time, so it ends.  @readable: as in rearm().
+ * Expire what is due, in batches, until the ring has @enough entries.  If the ring is empty after
+ * that, rearm() the descriptor.  Between batches other threads can get the lock.  The function
+ * reads the clock once, and expires only slots that are due at that time, so it ends.  @readable:
+ * as in rearm().
  *
- * Context: the consumer.  Return: 1: the ring has an entry; 0: it has none; a negative error.
+ * Context: the consumer.  Return: 1: the ring has an entry; 0: it has none, or lock() has failed; a
+ * negative error.
  */
 static int expire(struct timerheap *th, uint32_t enough, bool readable)
 {
@@ -392,7 +409,7 @@ bool __timerheap_serve(struct timerheap *th)
 	if (!ending) {
 		for (uint32_t n = 0; n < BATCH && is_due(th, now); n++)
 			check_first(th, now, BACK_OFF);
-		/* If more is due, notify() wakes the thread at once.  Others can lock before. */
+		/* If more is due, notify() wakes the thread again; other threads can lock first. */
 		p->thread_at = TIMERHEAP_NEVER;
 		notify(th, 0);
 	}
@@ -476,8 +493,9 @@ static int process_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr
 }
 
 /*
- * Is a ticker due again since its check, or does the thread check it later than at its deadline?
- * With a manual clock the answer is no: an advance expires what is due, and counts it.
+ * Is a ticker due again since its last check, or is its next check after its deadline?  With a
+ * manual clock the answer is no: an advance expires what is due, since its result is the number of
+ * expirations.
  */
 static bool is_late(const struct timerheap *th, uint32_t slot)
 {
@@ -502,7 +520,7 @@ static bool take_step(struct timerheap *th)
 		return false;
 	stepped = p->stepped;
 	p->stepped = false;
-	/* If a KICK has added an entry meanwhile, the descriptor must stay readable. */
+	/* Keep the descriptor readable if a KICK has added an entry since the caller found none. */
 	if (stepped && !unread(th))
 		__timerheap_wake_at(th, first_wake(th));
 	unlock(th);
@@ -581,9 +599,10 @@ static int process_sync(struct timerheap *th, uint64_t *next)
 }
 
 /*
- * Copy at most BATCH entries of the ring, from *@position on, to where they are in a ring with the
- * mask @mask.  As theap_ring_grow(): an entry that stays where it is needs no copy, and the copies
- * are beyond the old ring.  Context: the lock is held.  Return: whether all are copied.
+ * Copy at most BATCH entries of the ring, from *@position on, to their indices in a ring with the
+ * mask @mask.  As in theap_ring_grow(), an entry with an unchanged index needs no copy.  The copies
+ * are beyond the end of the old ring, so they overwrite no entry.  Advance *@position.
+ * Context: the lock is held.  Return: whether all entries are copied.
  */
 static bool copy_entries(struct timerheap *th, uint32_t *position, uint32_t mask)
 {
@@ -596,7 +615,7 @@ static bool copy_entries(struct timerheap *th, uint32_t *position, uint32_t mask
 	return *position == tail;
 }
 
-/* The consumer calls this function, so the head does not move. */
+/* As timerheap_grow(), which the consumer calls: so the head of the ring does not move. */
 static int process_grow(struct timerheap *th, uint32_t slots)
 {
 	uint32_t mask = th->mask, position;
@@ -623,9 +642,9 @@ static int process_grow(struct timerheap *th, uint32_t slots)
 }
 
 /*
- * Advance a manual clock to the deadlines of at most BATCH slots.  *@time is the time of the last
- * check.  The clock itself moves only if a slot expires.  At the end the clock moves to @until,
- * unless the call has TIMERHEAP_NEXT or its limit was reached.
+ * Advance a manual clock by the checks of at most BATCH slots.  *@time is the time of the last
+ * check.  A check moves the clock only if the slot expires.  After the last check before @until,
+ * move the clock to @until, unless @call has TIMERHEAP_NEXT or its limit was reached.
  *
  * Context: the lock is held.  Return: whether there is more to do.
  */
@@ -650,7 +669,10 @@ static bool advance_batch(struct timerheap *th, struct timerheap_advance *call, 
 	return true;
 }
 
-/* As TIMERHEAP_IOC_ADVANCE, for the two calls that the library makes: absolute, or NEXT. */
+/*
+ * As TIMERHEAP_IOC_ADVANCE, but only with TIMERHEAP_ABSTIME or with TIMERHEAP_NEXT: advance.c sets
+ * one of the two flags.
+ */
 static int process_advance(struct timerheap *th, struct timerheap_advance *call)
 {
 	uint64_t until = call->time, time;

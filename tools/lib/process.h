@@ -12,7 +12,8 @@
 
 /**
  * struct timerheap_process - the state of a context that the process serves
- * @lock:       protects the fields with L, the ring without its head, and all checks of slots
+ * @lock:       protects the fields with L, all checks of slots, and in the ring the tail, the time
+ *              and the addition of entries
  * @advancing:  held by the thread that advances a manual clock, which takes @lock inside of it
  * @heap:       L: the slots that have a check queued, by the time of the check
  * @armed:      L: the time from which on the descriptor is readable, on the clock of the context;
@@ -63,8 +64,9 @@ __attribute__((visibility("hidden")))
 int __timerheap_wake_open(clockid_t clock, bool can_step, int flags);
 
 /*
- * Make the descriptor readable at @when, and not before.  If this finds a clock step that must be
- * reported, make it readable at once.  Context: the lock is held.  Return: 0 or a negative error.
+ * Make the descriptor readable at @when, and not before.  If the function finds a clock step that
+ * timerheap_wait() must report, it makes the descriptor readable at once.
+ * Context: the lock is held.  Return: 0 or a negative error.
  */
 __attribute__((visibility("hidden")))
 int __timerheap_wake_at(struct timerheap *th, uint64_t when);
@@ -79,7 +81,7 @@ bool __timerheap_wake_fired(struct timerheap *th);
 
 /*
  * Wake the thread of a context at @when.  Context: the lock is held.  Return: 0 or a negative
- * error, after which the thread sleeps until another call.
+ * error, after which only another call of this function wakes the thread.
  */
 __attribute__((visibility("hidden")))
 int __timerheap_wake_thread_at(struct timerheap *th, uint64_t when);
@@ -88,7 +90,10 @@ int __timerheap_wake_thread_at(struct timerheap *th, uint64_t when);
 __attribute__((visibility("hidden")))
 int __timerheap_thread_start(struct context *context);
 
-/* In the thread: expire a batch of what is due.  Return: false: the thread has to end. */
+/*
+ * In the thread: expire a batch of what is due, and arm the timerfd again.  Return: false: the
+ * thread has to end.
+ */
 __attribute__((visibility("hidden")))
 bool __timerheap_serve(struct timerheap *th);
 
@@ -100,7 +105,7 @@ void __timerheap_serve_fails(struct timerheap *th);
 __attribute__((visibility("hidden")))
 int __timerheap_serve_no_more(struct timerheap *th);
 
-/* The operation @open of the engine (process_open.c). */
+/* Open a context that the process serves: @open of struct engine, see context.h. */
 __attribute__((visibility("hidden")))
 int __timerheap_process_open(struct context *context, struct timerheap_setup *setup);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1
 /*
- * Open a context that the process serves: check the inputs as SETUP does, and reserve the memory.
+ * Open a context that the process serves: check the inputs of SETUP, and reserve the memory.
  *
  * The memory is anonymous, and reserved for max_slots.  So a context grows in place, and starts and
- * KICKs allocate no memory.  Only the first access to a page makes the kernel allocate that page.
+ * KICKs reserve no memory.  The kernel allocates a page when a thread first accesses it.
  *
  *	slots, in whole pages | struct timerheap_process | heap		one mapping
  *	ring								another one
@@ -16,7 +16,7 @@
 
 #include "process.h"
 
-/* As the kernel's default of max_slots, and its minimum periods without and with UNLIMITED. */
+/* As the module's default max_slots, and its default minimum periods without and with UNLIMITED. */
 #define MOST_SLOTS	(UINT32_C(1) << 20)
 #define MIN_PERIOD	(100 * TIMERHEAP_USEC)
 #define UNLIMITED_PERIOD TIMERHEAP_USEC
@@ -31,7 +31,7 @@ static bool may_run_on(uint32_t cpu)
 	       CPU_ISSET_S(cpu, sizeof(cpus), cpus);
 }
 
-/* Check the inputs as SETUP does.  Return: 0 or a negative error. */
+/* Check the inputs as SETUP does, except for capabilities.  Return: 0 or a negative error. */
 static int check_setup(const struct timerheap_setup *setup)
 {
 	if (setup->flags & ~(TIMERHEAP_CANCEL_ON_SET | TIMERHEAP_ON_CPU | TIMERHEAP_UNLIMITED |
@@ -84,7 +84,7 @@ static void describe(struct timerheap_setup *setup)
 
 /*
  * Reserve memory, at @address unless that is NULL.  A page is allocated when it is first used.  A
- * child of fork() finds zeros in the memory, as fork.c requires.
+ * child of fork() finds zeros in the memory, since it must not inherit the timers (fork.c).
  */
 static void *reserve(void *address, uint64_t size)
 {
@@ -154,8 +154,8 @@ static void init(struct context *context, const struct timerheap_setup *setup, i
 }
 
 /*
- * The least size of a program's struct timerheap_setup.  In the first header for this engine, the
- * structure ended after @max_slots.
+ * The least size of a program's struct timerheap_setup.  When the library got this engine, the
+ * structure ended after @max_slots, so each program that can use the engine has these fields.
  */
 #define SETUP_SIZE	(offsetof(struct timerheap_setup, max_slots) + sizeof(uint32_t))
 
@@ -196,7 +196,7 @@ int __timerheap_process_open(struct context *context, struct timerheap_setup *se
 	/* With a manual clock nothing becomes due by itself, so a thread would have no work. */
 	if (setup->flags & TIMERHEAP_THREAD && setup->clock != TIMERHEAP_CLOCK_MANUAL)
 		error = __timerheap_thread_start(context);
-	/* If this is not the first open, the caller replaces the mappings, and closes @fd. */
+	/* If this is a timerheap_reopen(), that function replaces the mappings and closes @fd. */
 	if (error && first) {
 		munmap(context->th.ring, context->ring_size);
 		munmap(context->th.slots, context->slots_size);

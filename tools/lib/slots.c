@@ -57,7 +57,7 @@ void __timerheap_push_free(struct timerheap *th, uint32_t slot)
 					      __ATOMIC_RELEASE, __ATOMIC_RELAXED));
 }
 
-/* Pop a slot from the stack.  Return: the slot; -ENOSPC: the stack is empty. */
+/* Pop a slot from the stack.  Return: the slot; -ENOSPC: the stack is empty, or a link is wrong. */
 static int pop_free(struct timerheap *th)
 {
 	struct timerheap_ring *ring = th->ring;
@@ -73,8 +73,8 @@ static int pop_free(struct timerheap *th)
 		if (slot >= timerheap_slots(th))
 			return -ENOSPC;
 		/*
-		 * If another thread has popped the slot, user_data is no longer a link.  The
-		 * exchange below then fails, since the head has changed.
+		 * If another thread has popped the slot, user_data may not be its link any more.
+		 * The exchange below then fails, since the head has changed.
 		 */
 		next = __atomic_load_n(&th->slots[slot].user_data, __ATOMIC_RELAXED);
 		next = (head & ~NUMBER_MASK) | (next & NUMBER_MASK);
@@ -88,7 +88,7 @@ static int pop_free(struct timerheap *th)
  * call the first access would allocate the page.  If the user had no memory left, SIGBUS would then
  * end the program.  Before Linux 5.14 this function does nothing.
  *
- * Return: 0; -ENOSPC: the user would exceed the limit of memory; -ENOMEM.
+ * Return: 0; -ENOSPC: the user would exceed max_user_memory (INFO); -ENOMEM.
  */
 static int populate(struct timerheap_slot *slot)
 {
@@ -102,7 +102,10 @@ static int populate(struct timerheap_slot *slot)
 	return error;
 }
 
-/* Take a slot that was never allocated.  Return: the slot; -ENOSPC; -ENOMEM. */
+/*
+ * Take a slot that was never allocated.
+ * Return: the slot; -ENOSPC: there is none, or as populate(); -ENOMEM.
+ */
 static int take_fresh(struct timerheap *th)
 {
 	struct timerheap_ring *ring = th->ring;
@@ -148,7 +151,7 @@ int timerheap_set_slack(struct timerheap *th, uint32_t slot, uint64_t slack)
 }
 
 /*
- * Discard the expirations of an idle timer that no thread has taken.
+ * Discard those expirations of an idle timer that no thread has taken.
  *
  * The number of the slot is in the ring, or a reader has just removed it, or the kernel is about to
  * add it.  If @expirations became 0, the next expiry would add the number a second time.  So
@@ -163,7 +166,7 @@ uint64_t __timerheap_discard_expirations(struct timerheap *th, uint32_t slot)
 	if (__atomic_load_n(&s->queued, __ATOMIC_SEQ_CST) == TIMERHEAP_CHECKING)
 		timerheap_kick(th, &slot, 1);
 	old = __atomic_load_n(&s->expirations, __ATOMIC_ACQUIRE);
-	/* This removes READING, so the exchange of a reader that is taking the event fails. */
+	/* The exchange removes READING, so the exchange of a reader that takes the event fails. */
 	while (old & TIMERHEAP_EXPIRATIONS &&
 	       !__atomic_compare_exchange_n(&s->expirations, &old, TIMERHEAP_DISCARDED, false,
 					    __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE))

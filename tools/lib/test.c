@@ -52,10 +52,10 @@ static void put_into_ring(uint32_t slot)
 }
 
 /*
- * Check a slot that this thread has locked.  If its deadline is due, replace the deadline by
+ * Check a slot whose claim this thread holds.  If its deadline is due, replace the deadline by
  * the next one, or by 0 if there is no period, and count one expiration.  Set *@first if
- * the slot's number is not in the ring.  If it is, a periodic slot backs off by a
- * second, unless this is the check of a KICK.
+ * the caller must add the slot's number to the ring.  If not, the former event is unread, and
+ * a periodic slot backs off by a second, unless this is the check of a KICK.
  * Return: the time of the next check; 0: none.
  */
 static uint64_t check_claimed(struct timerheap_slot *s, bool kick, bool *first)
@@ -92,9 +92,9 @@ static void check_slot(uint32_t slot, bool kick)
 		put_into_ring(slot);
 }
 
-static bool expire_after_kick;	/* after the next KICK, let the slot expire once more */
+static bool expire_after_kick;	/* after the next KICK, let its first slot expire */
 
-/* Set the deadline of a slot to 1, which has passed, and let the kernel check the slot. */
+/* Set the deadline of a slot to 1, which has passed, and check the slot as a run does. */
 static void expire(uint32_t slot)
 {
 	slots[slot].deadline = 1;
@@ -269,8 +269,8 @@ static void test_discard(void)
 	timerheap_stop(th, slot);
 
 	/*
-	 * As if a reader was killed while it took the event: READING is set, and a successor has
-	 * restored the slot's number in the ring.
+	 * As if a reader was killed while it took the event.  The reader has set READING.  The next
+	 * program that opened the context has restored the slot's number in the ring (adopt.c).
 	 */
 	timerheap_start(th, slot, 1);
 	timerheap_start(th, slot, 1);
@@ -289,7 +289,7 @@ static void test_stop_waits_for_check(void)
 	set_up();
 	slot = timerheap_alloc(th);
 	before = kicks;
-	/* As if a check has removed the deadline.  The KICK of the stop adds the expiration. */
+	/* As if a check has removed the deadline, and adds the expiration during the KICK. */
 	slots[slot].queued = TIMERHEAP_CHECKING;
 	expire_after_kick = true;
 	expect(timerheap_stop(th, slot) == 1 && kicks == before + 1 && !timerheap_next(th, &event),
@@ -360,7 +360,7 @@ static void test_slack(void)
 /*
  * Many threads
  *
- * About half of the timers expire at once or soon, and have the data QUICK.  The other timers
+ * About half of the timers are due within 20 us, and have the data QUICK.  The other timers
  * never expire, and have the data NEVER.  So an event with the data NEVER is a mistake.
  */
 #define QUICK	(UINT64_C(0x51cc) << 48)

@@ -2,13 +2,13 @@
 /*
  * The thread of a context with TIMERHEAP_THREAD, which the process serves.
  *
- * Without the thread, a timer expires when the program takes events, makes a KICK or synchronizes.
- * With the thread, it also expires while the program does none of that, as if the kernel served it.
- * So @fired is the time at which the thread, or a call, has found the timer due.  The descriptor is
- * readable only for events, and for steps of the clock.
+ * Without the thread, a timer expires when the program takes events, waits, makes a KICK or calls
+ * timerheap_sync().  With the thread, it also expires while the program does none of that, as if
+ * the kernel served it.  So @fired is the time at which the thread, or a call, has found the timer
+ * due.  The descriptor is readable only for events, and for steps of the clock.
  *
  * The thread sleeps in read() on a timerfd of its own, and serves a batch of slots when it wakes
- * up (process.c).  The code that makes the first time of the heap earlier arms the timerfd:
+ * up (process.c).  A call that makes the heap's first time earlier arms the timerfd:
  *
  *	a KICK, with the lock			the thread
  *						  lock; serve; arm the timerfd; unlock
@@ -87,7 +87,7 @@ bool __timerheap_thread_end(struct context *context)
 		return true;
 	error = __timerheap_serve_no_more(&context->th);
 	if (!error) {
-		/* A cancelled caller must not end in pthread_join(): it holds a lock. */
+		/* The caller holds a lock, so a cancellation must not end it in pthread_join(). */
 		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 		pthread_join(context->thread, NULL);
 		pthread_setcancelstate(state, NULL);

@@ -16,11 +16,12 @@
  * A context is a clock and a number of timers, which may grow.  A small integer, the slot,
  * identifies a timer.  The kernel and the program share the memory of the slots and of the event
  * ring.  <linux/timerheap.h> describes this memory and its protocol; the letters (A) to (F) here
- * name the barriers of the protocol.
+ * name the barriers of the protocol.  A KICK makes the kernel check slots now: timerheap_kick().
  *
  * Without /dev/timerheap, an engine "in the process" serves the timers, with the same functions.
- * The thread that takes events or makes a KICK then does what comments state of the kernel.  This
- * KICK makes a system call only if the program, or the thread of THREAD, must wake up earlier.
+ * A thread that takes events, makes a KICK or advances a manual clock then does what comments state
+ * of the kernel.  So does the thread of TIMERHEAP_THREAD.  Such a KICK makes a system call only if
+ * it expires a timer, or the program or the thread of THREAD must wake up earlier.
  *
  * Rules for all functions:
  *
@@ -28,9 +29,9 @@
  *    deadline of 0 counts as 1, which has passed.  A time above TIMERHEAP_NEVER counts as
  *    TIMERHEAP_NEVER.
  *  - A function that returns an int or an int64_t returns a negative error number when it fails.
- *    A function that has failed has changed nothing, with these exceptions: its comment describes
- *    a change; or a KICK has failed, and the new deadline or slack is stored.  Only the functions
- *    that open a context or a loop set errno.
+ *    A function that has failed has changed nothing, unless its comment describes a change.
+ *    Exceptions: a KICK has failed, and the new deadline or slack is stored; or the loop has called
+ *    functions of the program.  Only the functions that open a context or a loop set errno.
  *  - An event belongs to an arming, which a start begins.  A stop, and a start of an idle timer,
  *    discard the event of the former arming if no thread has taken it.
  *  - Threads may share a context.  Any thread may start, postpone, stop, allocate and free
@@ -76,7 +77,7 @@ struct timerheap {
 	struct timerheap_slot *slots;
 	struct timerheap_ring *ring;
 	uint32_t nr;			/* number of slots; see timerheap_slots() */
-	uint32_t mask;			/* number of ring entries - 1; for the reader of events */
+	uint32_t mask;			/* number of ring entries - 1; timerheap_grow() raises it */
 	int fd;
 	clockid_t clock;
 	struct timerheap_process *process;	/* the engine in the process; NULL: the kernel */
@@ -111,11 +112,10 @@ struct timerheap *__timerheap_open(struct timerheap_setup *setup, size_t size, u
  * Open a context with @slots timers on @clock: CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME,
  * CLOCK_TAI or TIMERHEAP_CLOCK_MANUAL.  A manual clock begins at 1, and only timerheap_advance()
  * and timerheap_advance_next() move it.  A page of slots is allocated when it is first used.
- *
  * Return: the context; or NULL with errno: an error of open() on /dev/timerheap, or of
  * timerfd_create(); EINVAL: the clock or the number of slots is invalid; ENOSPC: the user would
- * exceed max_user_memory (INFO); EPROTONOSUPPORT: the program was compiled with another layout of
- * mapped memory than the library, or than the kernel if only the kernel may serve; ENOMEM.
+ * exceed max_user_memory (INFO); EPROTONOSUPPORT: the library does not know the program's protocol
+ * word, or only the kernel may serve, and has another layout of mapped memory; ENOMEM.
  */
 static inline struct timerheap *timerheap_open(clockid_t clock, uint32_t slots)
 {
@@ -128,9 +128,9 @@ static inline struct timerheap *timerheap_open(clockid_t clock, uint32_t slots)
 }
 
 /*
- * Open a context with all that SETUP accepts: growth, a CPU for its timers, no limits, a default
- * slack, and reports of clock steps; or choose an engine.  TIMERHEAP_IOC_SETUP(2) describes struct
- * timerheap_setup.  The function sets @setup->layout, and writes the answer of SETUP to @setup.
+ * Open a context with all that SETUP accepts: growth, a CPU for its timers, no limit of CPU time, a
+ * default slack, reports of clock steps; or choose an engine.  TIMERHEAP_IOC_SETUP(2) describes
+ * @setup.  The function sets @setup->layout, and writes the answer of SETUP to @setup.
  * In the process, UNLIMITED permits periods from 1 us, and ON_CPU only checks @setup->cpu.  Without
  * resources for a thread, THREAD makes the call fail with EAGAIN.
  * Return: as timerheap_open().  Further values of errno: EINVAL: the flags or the CPU are invalid.
@@ -151,12 +151,11 @@ struct timerheap *__timerheap_open_fd(int fd, uint32_t protocol);
  * The program is the successor of the one that has opened the context, for example after a crash.
  * All timers, unread events and allocated slots are now the successor's.  The predecessor may have
  * been killed at any moment.  The function executes a KICK that the predecessor had not executed
- * yet.  An event that the predecessor had not taken whole can be taken; one that it has taken is
+ * yet.  An event that the predecessor had only begun to take can be taken; one that it has taken is
  * not repeated.  A slot that the predecessor was allocating or freeing may stay allocated.
  *
  * Only one program at a time may use the context: the predecessor has ended, or uses it no more.
  * timerheap_close() closes the descriptor.
- *
  * Return: the context; or NULL with errno, and the descriptor stays open.  ENOTTY: the descriptor
  * is of another file, or of a context that a process serves itself; EBADFD: SETUP was not called;
  * EPROTONOSUPPORT: as timerheap_open(), or the context was opened by another version of the
@@ -167,18 +166,18 @@ static inline struct timerheap *timerheap_open_fd(int fd)
 	return __timerheap_open_fd(fd, __TIMERHEAP_PROTOCOL);
 }
 
-/* Free a context that no other thread uses.  Stop its timers unless another process has them. */
+/* Free a context that no other thread uses.  Stop its timers unless its descriptor has a copy. */
 void timerheap_close(struct timerheap *th);
 
 /*
- * Give a context timers of its own, after fork() in the child.
+ * Give a context new timers, in a child of fork(), where the context has none.
  *
  * The context has the same clock, flags and number of timers, at the same addresses.  All its
- * slots are free, and its descriptor is another one.  No other thread may be using the context.
- * Any other process first loses its timers: they are stopped, unless another process has them, too.
- * Return: 0; -EBADF: the program has closed the descriptor of THREAD's thread, nothing was done;
+ * slots are free, and its descriptor is a new one.  No other thread may be using the context.  If
+ * the context still has timers, the function first gives them up, as timerheap_close() does.
+ * Return: 0; -EBADF: the program has closed the timerfd of THREAD's thread, the timers are kept;
  * -EINVAL: a module with other sizes of the mappings was loaded since; other errors as
- * timerheap_open_setup().  After all but -EBADF, the context has neither timers nor a descriptor.
+ * timerheap_open_setup().  After all errors but -EBADF, the context has no timers or descriptor.
  */
 int timerheap_reopen(struct timerheap *th);
 
@@ -187,7 +186,8 @@ const char *timerheap_engine(const struct timerheap *th);
 
 /*
  * Return the descriptor, for poll() and epoll: it is readable while the ring has an entry, also
- * that of a discarded event.  It is -1 in a child of fork() until timerheap_reopen().
+ * that of a discarded event, and while timerheap_wait() has a clock step to report.  In a child of
+ * fork(), return -1 until timerheap_reopen().
  *
  * If the process serves without THREAD, the descriptor is also readable when a timer is due, until
  * a wait or take finds no event.  If the process serves, ioctls of the device fail on it.
@@ -223,7 +223,7 @@ static inline uint32_t timerheap_slots(const struct timerheap *th)
  * timerheap_open() permits no more slots than it was given.
  * The slots stay at their addresses, and timers and events are not affected.  The thread that takes
  * events calls this function, and no other process takes events meanwhile.  Other threads may use
- * the timers, and allocate the new slots afterwards.  An unused slot costs less than 9 bytes.
+ * the timers, and allocate the new slots afterwards.  A slot of an unused page costs below 9 bytes.
  * Return: 0; -EINVAL: @slots is above the limit; -ENOSPC: the user would exceed max_user_memory
  * (INFO); -ENOMEM; -EBADF as timerheap_wait().
  */
@@ -233,14 +233,14 @@ int timerheap_grow(struct timerheap *th, uint32_t slots);
  * Allocate a slot.  Its timer is idle; its data and its own slack are 0.
  * The function makes no system call, with two exceptions: the former owner gave the slot more
  * slack than the context has; the slot is new, and the first in a page of memory.
- * Return: a slot that has no owner; -ENOSPC: there is none until timerheap_grow(), or the user
- * would exceed max_user_memory (INFO); -ENOMEM.
+ * Return: a slot that had no owner; -ENOSPC: all slots have owners, or the user would exceed
+ * max_user_memory (INFO); -ENOMEM.
  */
 int timerheap_alloc(struct timerheap *th);
 
 /*
  * Stop a timer and free its slot.  Like timerheap_stop(), the function discards an event that no
- * thread has taken.  Only if the kernel is checking the slot, it makes a system call.
+ * thread has taken, and makes a system call only if the kernel is checking the slot.
  */
 void timerheap_free(struct timerheap *th, uint32_t slot);
 
@@ -251,7 +251,7 @@ void timerheap_free(struct timerheap *th, uint32_t slot);
  * entries and interrupts: see "Slack" in <linux/timerheap.h>.
  *
  * The function makes one system call if the new slack is less than the old one.  So set the slack
- * once, before the first start.  Return: 0; -EBADF as timerheap_wait().
+ * once, before the first start.  Return: 0; -EBADF, -EDEADLK as timerheap_kick().
  */
 int timerheap_set_slack(struct timerheap *th, uint32_t slot, uint64_t slack);
 
@@ -282,10 +282,10 @@ static inline uint64_t timerheap_deadline(const struct timerheap *th, uint32_t s
 /*
  * Start, postpone, stop
  *
- * None of these functions makes a system call if the kernel will check the slot in time anyway.  No
- * check is queued if the timer is new, or was found idle by a check.  If a one-shot timer expires
- * among fewer than 512 timers, no check is queued either.  A check is too late if it is after the
- * new deadline.  A call at the moment of a check may make a KICK.
+ * None of these functions makes a system call if the kernel will check the slot anyway, and not
+ * after the new deadline.  No check is queued if the timer is new, or if a check has found it idle.
+ * If a one-shot timer has expired in a kernel queue of fewer than 512 timers, no check is queued
+ * either.  A call during a check of the slot may make a KICK.
  */
 
 /* The bits of the result of timerheap_arm(); the other bits count discarded expirations. */
@@ -363,8 +363,8 @@ static inline unsigned int timerheap_arm(struct timerheap *th, uint32_t slot,
 }
 
 /*
- * Kick @nr slots: the kernel checks each slot and queues its timer.  This is one system call, or
- * more if signals end it early.
+ * Kick @nr slots: the kernel checks each slot, and queues, expires or dequeues its timer.  This is
+ * one system call, or more if a signal or a wrong slot number ends it early.
  * Return: the number of slots that were kicked.  If it is below @nr, the next slot of @slots has
  * failed, and a call that begins with that slot returns its error: -ENOENT: the number is not
  * below the number of slots; -EFAULT: @slots cannot be read (in the process: SIGSEGV instead);
@@ -489,8 +489,9 @@ static inline uint64_t timerheap_stop(struct timerheap *th, uint32_t slot)
  */
 
 /*
- * Will the kernel, or the thread in the process, check the timer later than at its deadline?  That
- * is so if the event of a periodic timer was unread at the last check.  Then the caller kicks it.
+ * Will the kernel, or the thread of TIMERHEAP_THREAD, check the slot later than at its deadline?
+ * That is so if the slot backs off: a periodic timer has expired while its former event was unread.
+ * The answer is also true during a check.  If the answer is true, the caller kicks the slot.
  */
 static inline bool __timerheap_backs_off(const struct timerheap_slot *slot)
 {
@@ -507,7 +508,7 @@ static inline bool __timerheap_backs_off(const struct timerheap_slot *slot)
 	return deadline && queued > deadline;
 }
 
-/* Kick a slot.  In the process: only that of a periodic timer that is due again, or backs off. */
+/* Kick a slot.  In the process: only if its timer is periodic, and is due again or backs off. */
 void __timerheap_kick_ticker(struct timerheap *th, uint32_t slot);
 
 /* In the process: expire what is due.  Return: whether the ring has an entry. */
@@ -521,8 +522,8 @@ static inline uint32_t __timerheap_tail(const struct timerheap *th)
 
 /*
  * Are there events?  The answer is also true for discarded events, which timerheap_next() skips.
- * The thread that takes events calls the function.  It makes a system call only in the process, as
- * timerheap_next().
+ * The thread that takes events calls the function.  In the process, if the ring is empty, the
+ * function expires what is due, with the system calls of timerheap_next().
  */
 static inline bool timerheap_has_events(const struct timerheap *th)
 {
@@ -531,8 +532,8 @@ static inline bool timerheap_has_events(const struct timerheap *th)
 }
 
 /*
- * Take the expirations of a slot, whose number was removed from the ring, and read the fields of
- * the event that counts them.  Return: true if there are any.
+ * Take the expirations of a slot, whose number the caller has removed from the ring.  Store them,
+ * and the other fields that the slot has, in @event.  Return: true if there are expirations.
  */
 static inline bool __timerheap_take_expirations(struct timerheap_slot *s,
 						struct timerheap_event *event)
@@ -542,9 +543,9 @@ static inline bool __timerheap_take_expirations(struct timerheap_slot *s,
 	for (;;) {
 		event->expirations = old & TIMERHEAP_EXPIRATIONS;
 		/*
-		 * The exchange below fails if the timer was stopped after the load, since a stop
-		 * changes the word.  But a word with DISCARDED is the same again after a stop, a
-		 * start and an expiry.  So mark such a word with READING, which a stop removes.
+		 * (E) below fails if the timer was stopped after the load, since a stop changes
+		 * the word.  But a word with DISCARDED may be the same again after a stop, a start
+		 * and an expiry.  So mark such a word with READING, which a stop removes.
 		 */
 		if (__builtin_expect(event->expirations != old, false) && event->expirations &&
 		    !(old & TIMERHEAP_READING)) {
@@ -567,7 +568,7 @@ static inline bool __timerheap_take_expirations(struct timerheap_slot *s,
 	}
 }
 
-/* Take an event from the position @head of the ring, which the caller has read, up to @end. */
+/* Take an event from the ring, from @head, the head that the caller has read, to @end - 1. */
 static inline bool __timerheap_next(struct timerheap *th, struct timerheap_event *event,
 				    uint32_t head, uint32_t end)
 {
@@ -588,7 +589,7 @@ static inline bool __timerheap_next(struct timerheap *th, struct timerheap_event
 			continue;
 		event->slot = number;
 		event->reserved = 0;
-		/* Test again: before the event was taken, a check may have backed off. */
+		/* Test again: a check before the take may have let the slot back off. */
 		if (__timerheap_backs_off(s))
 			__timerheap_kick_ticker(th, number);
 		return true;
@@ -600,12 +601,12 @@ static inline bool __timerheap_next(struct timerheap *th, struct timerheap_event
  * Take an event.
  *
  * The function makes no system call, with one exception.  While the event of a periodic timer is
- * unread, the kernel checks the timer less and less often.  If the next check is after the timer's
- * deadline, the function makes one KICK, seldom two.  So the event counts all periods.
+ * unread, the kernel checks the timer less and less often.  If a check is running, or the next is
+ * after the deadline, the function makes one KICK, seldom two.  So the event counts all periods.
  *
- * In the process, the function expires what is due when the ring is empty.  If there is still no
+ * In the process, if the ring is empty, the function expires what is due.  If there is still no
  * event, and the descriptor is readable, one system call makes it unreadable until the next
- * deadline.  With CLOCK_REALTIME and CLOCK_TAI, each call that finds no event makes a system call.
+ * deadline.  With CLOCK_REALTIME and CLOCK_TAI, a call that finds no event makes a system call.
  *
  * The function ignores a number in the ring that is not below the number of slots.  The
  * kernel never writes such a number, but another process may.  Return: true if there was an event.
@@ -630,15 +631,15 @@ static inline void *timerheap_pointer(const struct timerheap_event *event)
  * deadlines, for timerheap_next_before().
  *
  * So the program may also sleep until *@next.  *@next may be too early: the old deadline of a
- * stopped or postponed timer, or an early check.  It does not include a timer that another thread
- * starts, changes or kicks meanwhile, or that the program has yet to kick.  With slack, a
- * timer is due at its rounded deadline.  TIMERHEAP_NEVER states that no timer is pending; the
- * reverse is not always true.  Usually *@next is later than the call.  TIMERHEAP_IOC_SYNC(2) lists
- * the exceptions.
+ * stopped or postponed timer, or an early check.  *@next may ignore a timer that another thread
+ * starts, changes or kicks meanwhile, or that the program has yet to kick.  With slack, a timer is
+ * due at its rounded deadline.  TIMERHEAP_NEVER states that no pending timer has an earlier
+ * deadline; the reverse is not always true.  Usually *@next is later than the call.
+ * TIMERHEAP_IOC_SYNC(2) lists the exceptions.
  *
  * The function makes one system call.  While the event of a periodic timer is unread, the kernel
- * checks the timer less and less often.  So the function kicks such timers, up to 256 by one KICK.
- * Then *@next is not after their deadlines, and each event counts all periods that have passed.
+ * checks the timer less and less often.  So the function also kicks such timers, up to 256 by one
+ * KICK.  Then *@next is not after their deadlines, and each event counts all past periods.
  *
  * The thread that takes events calls this function.  Return: 0; -EBADF as timerheap_wait().
  */
@@ -650,16 +651,14 @@ int timerheap_sync(struct timerheap *th, uint64_t *next);
  * With @before from timerheap_sync(), all events are taken in the order of their deadlines,
  * whatever CPUs the timers are on.  Exceptions:
  *
- *  - a timer whose deadline had passed when it was started
+ *  - a timer that was started with, or postponed to, a deadline that had passed
  *  - a timer with slack, which expires at its rounded deadline: an event with a later deadline may
  *    be taken first
  *  - a periodic timer that expires again at the moment when its event is taken
  *
- * If a periodic timer expires again before that moment, its event counts the later periods, too.
- * If its deadline is then @before or later, the function leaves all events to the next
- * timerheap_sync().
- *
- * Return: true if there was such an event.
+ * If a periodic timer expires again before its event is taken, the event counts the later periods,
+ * too.  If the event's deadline is then @before or later, the function returns false: this event
+ * and those behind it wait for the next timerheap_sync().  Return: true if it has taken an event.
  */
 bool timerheap_next_before(struct timerheap *th, struct timerheap_event *event, uint64_t before);
 
@@ -668,7 +667,6 @@ bool timerheap_next_before(struct timerheap *th, struct timerheap_event *event, 
  * order of their deadlines.  So the call ends even if timers keep expiring, and its cost does not
  * depend on the number of unread events.  An event behind the batch may have an earlier deadline.
  * @function may start, stop and free any timer, and may take events itself.
- *
  * Return: the number of calls; 0: there was no event, or @max is 0.  Events may be unread although
  * the number is below @max: discarded ones, and those that @function takes, count for the batch.
  */
@@ -692,8 +690,9 @@ int timerheap_wait(struct timerheap *th, int64_t timeout);
  *
  * For tests: the program under test need not know which clock its context has.  Only the functions
  * below move a manual clock, from deadline to deadline.  So a timer without slack expires exactly
- * at its deadline, unless that had passed when it was set.  A program that repeats the same calls
- * in one thread gets the same expirations in the same order.  See TIMERHEAP_IOC_ADVANCE(2).
+ * at its deadline, unless the program sets a deadline that has passed.  A program that repeats the
+ * same calls in one thread gets the same expirations in the same order.  TIMERHEAP_IOC_ADVANCE(2)
+ * has the details.
  */
 
 /*
@@ -729,8 +728,8 @@ int64_t timerheap_advance_next(struct timerheap *th);
  * a function does not leave by longjmp().  A start outside of such a function kicks its timer at
  * once.
  *
- * After fork(), a child frees the loop, not in a function of the loop, and creates another one if
- * it needs one.
+ * After fork(), a child frees the loop, and creates another one if it needs one.  If a function of
+ * the loop has called fork(), the child first returns from that function.
  */
 struct timerheap_loop;
 
@@ -758,16 +757,17 @@ int64_t timerheap_after(struct timerheap_loop *loop, int64_t span,
 			void (*function)(void *arg), void *arg);
 
 /*
- * Call @function every @span, first @span from now, until the timer is cancelled.  If the loop has
- * missed several calls, it makes only one.  Return: as timerheap_after(); -EINVAL: @span below 1.
+ * Call @function @span from now, and then every @span, until the timer is cancelled.  After the
+ * first call, the minimum period of timerheap_start_periodic() applies.  If the loop has missed
+ * several calls, it makes only one.  Return: as timerheap_after(); -EINVAL: @span below 1.
  */
 int64_t timerheap_every(struct timerheap_loop *loop, int64_t span,
 			void (*function)(void *arg), void *arg);
 
 /*
  * Cancel a timer of the loop.  Return: true: the loop does not call its function any more; false:
- * the loop has called the function of a one-shot timer before, the timer was cancelled before, or
- * @id is not an id.  An id is never used twice.
+ * the loop has begun the call of a one-shot timer's function, the timer was cancelled before, or
+ * @id is not an id of the loop.  A loop never uses an id twice.
  */
 bool timerheap_cancel(struct timerheap_loop *loop, int64_t id);
 

@@ -39,11 +39,11 @@
  * std::chrono::steady_clock, the default, is CLOCK_MONOTONIC; std::chrono::system_clock is
  * CLOCK_REALTIME.  Those that std::chrono does not have are below.
  *
- * A time that a function returns is in nanoseconds.  A function accepts any std::chrono type whose
- * representation is a number, and whose period is below 2^63 ns.  No conversion overflows: a time
- * after time_point::max() of the context counts as that time, at which no timer expires.  A time
- * before the epoch has passed, and a negative duration, or NaN, counts as 0.  A fraction of a
- * nanosecond counts as a whole one, so that no timer is early; in a slack it counts as none.
+ * A time that a function returns is in nanoseconds.  A function accepts a std::chrono type if its
+ * representation is a number, and its period is n / d ns with n * d below 2^63.  No conversion
+ * overflows: a time after time_point::max() of the context counts as that time, at which no timer
+ * expires.  A time before the epoch counts as passed.  A negative duration, or NaN, counts as 0.
+ * A fraction of a nanosecond counts as a whole one, so no timer is early; in a slack, as none.
  *
  * Callbacks
  * ---------
@@ -123,7 +123,7 @@ template <class Clock> using time_point = std::chrono::time_point<Clock, std::ch
  * Options
  */
 
-/* The engine that serves the timers; any: as timerheap_open_setup() without a flag for engines. */
+/* The engine that serves the timers; any: that of $TIMERHEAP_ENGINE, else the kernel if it can. */
 enum class engine : std::uint32_t {
 	any = 0,
 	kernel = TIMERHEAP_IN_KERNEL,
@@ -132,7 +132,7 @@ enum class engine : std::uint32_t {
 
 /* Why a wait has ended. */
 enum class woken {
-	event,		/* there is an event, or it was discarded; of loop::run(): after stop() */
+	event,		/* wait(): there are events, maybe discarded ones; run(): after stop() */
 	timeout,	/* the time has passed */
 	signal,		/* a signal has arrived */
 	clock_step,	/* CLOCK_REALTIME was stepped; only with options::report_steps */
@@ -143,7 +143,7 @@ struct options {
 	std::uint32_t slots = 0;		/* the number of timers, at least 1 */
 	std::uint32_t max_slots = 0;		/* limit of grow(); 0: @slots */
 	std::chrono::nanoseconds slack{0};	/* of timers without own slack; negative: 0 */
-	int cpu = -1;				/* CPU that expires timers; -1: CPU of each start */
+	int cpu = -1;				/* CPU of the timers; -1: usually that of a start */
 	bool unlimited = false;			/* no limit of CPU time; periods from 1 us */
 	bool report_steps = false;		/* waits return woken::clock_step */
 	enum engine engine = engine::any;
@@ -170,7 +170,7 @@ constexpr std::uint64_t scale(std::uint64_t count) noexcept
 	static_assert(n <= never / d, "the remainder times num fits");
 	std::uint64_t whole = count / d, rest = count % d * n;
 
-	/* After this test whole * n does not overflow.  The remainder adds at most n ns to it. */
+	/* After this test whole * n is at most never.  The rest adds at most n, so the sum fits. */
 	if (whole > never / n)
 		return never;
 	std::uint64_t sum = whole * n + rest / d + (Round == round::up && rest % d);
@@ -200,24 +200,24 @@ constexpr std::uint64_t nanoseconds(std::chrono::duration<Rep, Period> span) noe
 	}
 }
 
-/* Convert an absolute time. */
+/* Convert an absolute time to a deadline of timerheap.h. */
 template <class Clock, class D>
 std::uint64_t deadline(const struct timerheap *, std::chrono::time_point<Clock, D> time) noexcept
 { return nanoseconds(time.time_since_epoch()); }
 
-/* Convert a span from now.  The sum fits into 64 bits; timerheap.h lowers it to never. */
+/* Convert a span from now to a deadline.  If the 64-bit sum is above never, it counts as never. */
 template <class Clock, class Rep, class Period>
 std::uint64_t deadline(const struct timerheap *th, std::chrono::duration<Rep, Period> span) noexcept
 { return timerheap_now(th) + nanoseconds(span); }
 
-/* Convert a time of timerheap.h. */
+/* Convert a time of timerheap.h to a time_point. */
 template <class Clock> constexpr time_point<Clock> time(std::uint64_t ns) noexcept
 {
 	return time_point<Clock>(std::chrono::nanoseconds(
 		static_cast<std::int64_t>(ns < never ? ns : never)));
 }
 
-/* Throw the error number of a function of timerheap.h. */
+/* Throw std::system_error with the positive error number @error and the text @what. */
 [[noreturn]] inline void fail(int error, const char *what)
 { throw std::system_error(error, std::system_category(), what); }
 
@@ -273,11 +273,11 @@ public:
 	time_point<Clock> deadline() const noexcept { return detail::time<Clock>(raw_.deadline); }
 	time_point<Clock> fired() const noexcept { return detail::time<Clock>(raw_.fired); }
 
-	/* Return how often the timer has expired since its last event was taken: at least 1. */
+	/* Return how often the timer has expired since its last event was taken or discarded. */
 	std::uint64_t expirations() const noexcept { return raw_.expirations; }
 
 	std::uint32_t slot() const noexcept { return raw_.slot; }
-	/* Return what timer::set_data() or timer::set_pointer() has set; 0 or nullptr: neither. */
+	/* Return what timer::set_data() or set_pointer() has set, or 0.  Not for callbacks. */
 	std::uint64_t data() const noexcept { return raw_.user_data; }
 
 	template <class T>
@@ -419,7 +419,7 @@ public:
 
 	/*
 	 * Advance a manual clock to the next expiry.  Return: the number of expirations at that
-	 * time, fewer after a signal; 0 without a signal: no timer will expire.  Throws EBADF.
+	 * time; fewer, maybe 0, after a signal.  Otherwise 0: no timer will expire.  Throws EBADF.
 	 */
 	std::uint64_t advance_next()
 	{
@@ -455,8 +455,8 @@ private:
  * A context whose events the program takes.
  *
  * The constructors throw the errors of timerheap_open() and timerheap_open_setup(): EINVAL: the
- * options are invalid; ENOSPC, EPERM, EPROTONOSUPPORT, ENOMEM, EMFILE; with engine::kernel also
- * those of open() on the device.
+ * options are invalid; ENOSPC, EPERM, EPROTONOSUPPORT, ENOMEM, EMFILE; if only the kernel may
+ * serve, also those of open() on the device.
  */
 template <class Clock = std::chrono::steady_clock> class context : public basic_context<Clock> {
 public:
@@ -532,8 +532,8 @@ public:
 
 	/*
 	 * Call the functions of timers that are due, at most @max, in the order of deadlines.
-	 * timerheap_next_before() lists the exceptions.  The function makes one system call if the
-	 * kernel serves.  Return: the number of calls.  Throws EBADF.
+	 * timerheap_next_before() lists the exceptions.  If the kernel serves, the function makes
+	 * at least one system call.  Return: the number of calls of functions.  Throws EBADF.
 	 */
 	std::uint32_t dispatch_in_order(std::uint32_t max = 256)
 	{
@@ -561,7 +561,7 @@ public:
 		return why;
 	}
 
-	/* Let run() return.  A function of the loop calls this. */
+	/* Make run() return.  The function of a callback_timer calls this, during run(). */
 	void stop() noexcept { stopped_ = true; }
 
 private:
@@ -592,7 +592,7 @@ public:
 	/* Kick the slots, and ignore an error.  To get the error, call flush() before. */
 	~kicks() { timerheap_flush(th_, &kicks_); }
 
-	/* Kick the slots.  Before this call the timers may not expire.  Throws EBADF, EDEADLK. */
+	/* Kick the slots.  Until a KICK their timers may expire late.  Throws EBADF, EDEADLK. */
 	void flush() { detail::check(timerheap_flush(th_, &kicks_), "timerheap_flush"); }
 
 private:
@@ -649,7 +649,7 @@ public:
 		return check(timerheap_start_periodic(th_, slot_, convert(first), ns));
 	}
 
-	/* Start the timer periodically: one period from now, and then every @period. */
+	/* Start the timer periodically as above: one @period from now, and then every @period. */
 	template <class Rep, class Period>
 	unsigned int start_periodic(std::chrono::duration<Rep, Period> period)
 	{ return start_periodic(period, period); }
@@ -675,8 +675,8 @@ public:
 	{ return detail::time<Clock>(timerheap_deadline(th_, slot_)); }
 
 	/*
-	 * Set how much later than its deadline the timer may expire: see timerheap_set_slack().  A
-	 * slack below 1 ns selects options::slack.  Threads that set it need a lock.  Throws EBADF.
+	 * Set how much later than its deadline the timer may expire: see timerheap_set_slack().
+	 * Below 1 ns, options::slack applies.  Threads that set it need a lock.  Throws as start().
 	 */
 	template <class Rep, class Period> void set_slack(std::chrono::duration<Rep, Period> slack)
 	{
@@ -686,7 +686,7 @@ public:
 	}
 
 protected:
-	/* Throws ENOSPC: all slots are in use until grow(); ENOMEM. */
+	/* Allocate a slot.  Throws ENOSPC, ENOMEM: see timerheap_alloc(). */
 	explicit basic_timer(struct timerheap *th) : th_(th)
 	{
 		slot_ = static_cast<std::uint32_t>(
@@ -696,7 +696,7 @@ protected:
 	basic_timer(basic_timer &&other) noexcept
 		: th_(std::exchange(other.th_, nullptr)), slot_(other.slot_) {}
 
-	/* The slot that this object had is stopped and freed here, not when @other is destroyed. */
+	/* Take over the slot of @other.  Stop and free the former slot now, not with @other. */
 	basic_timer &operator=(basic_timer &&other) noexcept
 	{
 		basic_timer moved(std::move(other));
@@ -728,7 +728,7 @@ private:
 /* A timer with data: a number or a pointer, which its events have, too. */
 template <class Clock = std::chrono::steady_clock> class timer : public basic_timer<Clock> {
 public:
-	/* Allocate a slot.  Throws ENOSPC: all are in use until grow(); ENOMEM. */
+	/* Allocate a slot.  Throws ENOSPC, ENOMEM: see timerheap_alloc(). */
 	explicit timer(context<Clock> &context) : basic_timer<Clock>(context.native()) {}
 
 	/* Set the data of events that are taken from now on.  Threads that set it need a lock. */
@@ -744,14 +744,14 @@ public:
 /*
  * A timer that calls a function: function(event) if that compiles, otherwise function().
  *
- * The thread of the loop constructs, moves and destroys the timer.  The function may do so with
- * any other timer of the loop.  The function may destroy its own timer, and so itself, if it does
- * not use its captures afterwards.  The function must not move its own timer or assign to it.
+ * The thread of the loop constructs, moves and destroys the timer.  The function may construct,
+ * move and destroy other timers of the loop.  The function may destroy its own timer, and so
+ * itself, if it does not use its captures afterwards.  It must not move or assign its own timer.
  */
 template <class F, class Clock = std::chrono::steady_clock>
 class callback_timer : private detail::node, public basic_timer<Clock> {
 public:
-	/* Allocate a slot.  Throws ENOSPC: all are in use until grow(); ENOMEM; what F throws. */
+	/* Allocate a slot.  Throws ENOSPC, ENOMEM: see timerheap_alloc(); what F throws. */
 	callback_timer(loop<Clock> &loop, F function)
 		: node{call_function}, basic_timer<Clock>(loop.native()),
 		  function_(std::move(function)) { attach(); }
@@ -760,7 +760,7 @@ public:
 		: node{call_function}, basic_timer<Clock>(std::move(other)),
 		  function_(std::move(other.function_)) { attach(); }
 
-	/* Also assigns F, which most lambdas forbid.  If F throws, both timers keep their slots. */
+	/* Stop this timer.  Assign F, which most lambdas forbid, then the slot unless F throws. */
 	callback_timer &operator=(callback_timer &&other)
 		noexcept(std::is_nothrow_move_assignable_v<F>)
 	{

@@ -9,28 +9,27 @@
  *
  * If there is nothing to wait for, a timerfd is armed at TIMERHEAP_NEVER, or was never armed.  Each
  * arming makes it unreadable until its new time.  If the new time has passed, an interrupt makes
- * the timerfd readable, a moment after the call.
+ * the timerfd readable, a moment after the arming.
  *
  * Clock steps
  * -----------
  *
- * If CLOCK_REALTIME was stepped back after the timerfd became readable, the clock is before the
- * armed time, and the timerfd stays readable.  A comparison of the two times would state that it is
- * not readable.  So with a clock that can be stepped, a consumer that finds no event reads the
- * timerfd.
+ * If CLOCK_REALTIME was stepped back after the timerfd became readable, the clock may be before the
+ * armed time.  The timerfd stays readable, but a comparison of the two times would state the
+ * opposite.  So with a clock that can be stepped, a consumer that finds no event reads the timerfd.
  *
  * TFD_TIMER_CANCEL_ON_SET makes the timerfd readable at each step.  The next read() or
  * timerfd_settime() then fails with ECANCELED, and timerfd_settime() has armed it nonetheless.
  * A context without TIMERHEAP_CANCEL_ON_SET uses TFD_TIMER_CANCEL_ON_SET, too, and ignores the
  * error.  Otherwise a step between the armed time and the interrupt would lose the wake-up.
  *
- * The armed time of a context on CLOCK_TAI contains the offset of CLOCK_TAI from CLOCK_REALTIME at
- * the moment of the arming.  A step of CLOCK_REALTIME steps CLOCK_TAI, too, and does not change the
- * offset.  A leap second changes the offset, and steps CLOCK_REALTIME, which the timerfd shows.
- * adjtimex() may change only the offset: from 0 to 37 s when a time daemon first sets it, usually
- * at boot.  The timerfd does not show that.  Until the next arming the descriptor is late by the
- * difference if the offset became larger.  If it became smaller, the descriptor is early, which
- * only costs another arming.
+ * For a context on CLOCK_TAI, each arming subtracts the present offset of CLOCK_TAI from
+ * CLOCK_REALTIME.  A step of CLOCK_REALTIME steps CLOCK_TAI, too, and does not change the offset.
+ * A leap second changes the offset, and steps CLOCK_REALTIME, which the timerfd shows.  adjtimex()
+ * may change only the offset: from 0 to 37 s when a time daemon first sets it, usually at boot.
+ * The timerfd does not show that.  Until the next arming the descriptor is late by the difference
+ * if the offset became larger.  If it became smaller, the descriptor is early, which only costs
+ * another arming.
  */
 #include <errno.h>
 #include <sys/eventfd.h>
@@ -93,9 +92,9 @@ static int64_t read_clock(clockid_t clock)
 }
 
 /*
- * Return: CLOCK_TAI minus CLOCK_REALTIME, which is a number of seconds.  The time between the two
- * reads is not counted, unless it is a second or more.  Then the result is too large, and the
- * descriptor becomes readable too early, which only costs another arming.
+ * Return: CLOCK_TAI minus CLOCK_REALTIME, a whole number of seconds, in nanoseconds.  The time
+ * between the two reads is not counted, unless it is a second or more.  Then the result is too
+ * large, and the descriptor becomes readable too early, which only costs another arming.
  */
 static uint64_t tai_offset(void)
 {
@@ -146,7 +145,10 @@ int __timerheap_wake_at(struct timerheap *th, uint64_t when)
 	p->stepped |= p->report;
 	if (p->stepped)
 		p->armed = 1;
-	/* Arm again, even at the same time: arm() may have read the clocks before the step. */
+	/*
+	 * The clock was stepped.  Arm again, even at the same time: tai_offset() may have read one
+	 * clock before the step.
+	 */
 	error = arm(th, th->fd, p->armed);
 	return error == -ECANCELED ? 0 : error;
 }
@@ -156,7 +158,7 @@ int __timerheap_wake_thread_at(struct timerheap *th, uint64_t when)
 	int fd = context_of(th)->thread_fd, error;
 
 	error = arm(th, fd, when);
-	/* After a clock step, arm again: arm() may have read the clocks before the step. */
+	/* After a clock step, arm again: tai_offset() may have read one clock before the step. */
 	if (error == -ECANCELED)
 		error = arm(th, fd, when);
 	th->process->thread_at = error ? TIMERHEAP_NEVER : when;

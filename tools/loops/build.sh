@@ -32,7 +32,7 @@ describe()
 	esac
 }
 
-# Download the source package, unless a former run has done so, and check its hash.
+# Unless a former run has done so, download the source package and check its hash.
 fetch()
 {
 	local file=$cache/loops/${source##*/} mirror
@@ -44,8 +44,8 @@ fetch()
 		"${mirror}pool/main/$source" "$file" "SHA256:$hash" >&2
 }
 
-# build_loop WORK LOOP VARIANT TARGET: unpack the source to WORK/LOOP-VARIANT, patch it unless
-# VARIANT is plain, and compile it
+# build_loop WORK LOOP VARIANT TARGET: unpack the source to WORK/LOOP-VARIANT/source, patch it
+# unless VARIANT is plain, and make TARGET in WORK/LOOP-VARIANT/build
 build_loop()
 {
 	local home=$1/$2-$3 log=$1/$2-$3.log

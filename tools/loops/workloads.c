@@ -37,11 +37,11 @@
 #define TURN		10	/* ms from one wake-up by the timerfd to the next */
 #define TURNS		100	/* wake-ups in a second */
 #define TIMEOUT		10000	/* ms */
-#define WARM		(12 * TURNS)	/* after these turns, deadlines are spread over TIMEOUT */
+#define WARM		(12 * TURNS)	/* wake-ups before the measurement: over TIMEOUT */
 #define MEASURED	(50 * TURNS)
 
 static uint32_t n;
-static int turns = -MEASURED;	/* wake-ups so far; below 0: the loop runs without timers */
+static int turns = -MEASURED;	/* wake-ups with timers; below 0: the loop has none yet */
 static uint64_t seed = 88172645463325252, expired;
 static enum { REQUEST, IDLE, REPEAT, EXPIRE, WORKLOADS } workload;
 static const char *const names[] = { "request", "idle", "repeat", "expire" };
@@ -163,7 +163,7 @@ static void run_loop(int fd)
 }
 #endif
 
-/* Do what the workload requires for one group of timers, of TURNS groups. */
+/* Do the work of one wake-up: on the timers of @group, one of TURNS groups. */
 static void work(uint32_t group)
 {
 	uint32_t first = (uint64_t)n * group / TURNS, end = (uint64_t)n * (group + 1) / TURNS;
@@ -207,7 +207,7 @@ static void turn(void)
 	}
 }
 
-/* Return: the number of instructions of one run, in millions. */
+/* Run @command @times times.  Return: the average instructions of a run, in millions. */
 static double run(int times, char **command)
 {
 	double start = bench_busy();

@@ -3,7 +3,7 @@
  * Functions for /dev/timerheap, on top of libtimerheap.
  *
  * A function that fails prints what has failed, and for common errors how the user can correct
- * that.  Then it ends the program.  Exception: device_wait() returns.
+ * that.  Then the function ends the program.  Exception: device_wait() returns.
  */
 #ifndef DEVICE_H
 #define DEVICE_H

@@ -100,7 +100,7 @@ void ledger_reap(struct ledger *ledger, int64_t until)
 		wait = before < until;
 		n = device_wait(ledger->th, events, BATCH, wait, until);
 		now = clock_ns(ledger->clock);
-		/* A call that waited also took the time of the wait, so measure only the others. */
+		/* Measure only calls that cannot wait: the time of a wait is no cost. */
 		if (!wait && n) {
 			ledger->read += n;
 			ledger->read_ns += now - before;

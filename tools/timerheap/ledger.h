@@ -16,14 +16,14 @@
 
 #include "report.h"
 
-/* One call kicks at most this many slots. */
+/* One call of device_kick() kicks at most this many slots. */
 #define LEDGER_KICKS	1024
 
 struct ledger {
 	struct timerheap *th;
 	clockid_t clock;
 	uint32_t slots;
-	uint64_t read, read_ns;	/* events taken by calls that did not wait; ns of these calls */
+	uint64_t read, read_ns;	/* events taken by calls that cannot wait; ns for them */
 	int32_t *pending;	/* for each slot: armings minus stops and expirations */
 	int64_t free_memory;	/* free bytes of the machine before the context was set up */
 	uint32_t kick[LEDGER_KICKS], kicks;	/* armed slots that need a KICK; their number */

@@ -22,7 +22,7 @@
 #include "device.h"
 #include "ledger.h"
 
-/* With fewer timers than this, other changes of free memory dominate the memory figure. */
+/* With fewer timers, other changes of free memory dominate the memory figure: omit it. */
 #define MEASURABLE	100000
 
 static void usage(FILE *to)
@@ -87,8 +87,8 @@ static void run(struct ledger *ledger, uint32_t n)
 	 * operations take 0.2 us per timer on a fast machine, and 5 us on an emulated one.
 	 * So first arm one hundredth of the timers, with deadlines that allow 15 us per timer,
 	 * and measure the time of a start.  The deadlines of the other timers depend on that time.
-	 * The earliest one, of a postponement, is due - spread / 2 after begin: 1 s plus 2 t, if
-	 * all starts together take the time t.  The 2 t are for:
+	 * If all starts together take the time t, the earliest deadline is 1 s plus 2 t after
+	 * begin.  postpone() sets that deadline: due - spread / 2.  The 2 t are for:
 	 *
 	 *	1 t	all starts
 	 *	0.5 t	the stops of 70 % and the postponements of 25 %

@@ -20,8 +20,9 @@
  *
  * Kernels whose hrtimer_start has no field was_armed print these cancels for hrtimers, too.  A
  * cancelled timer cannot expire, so the parser recognizes the second case with certainty.  In the
- * first case the kernel keeps interrupts off between the cancel and the start.  So the parser
- * recognizes it by the CPU, which prints no event of another timer between them, and by the time.
+ * first case the kernel keeps interrupts off between the cancel and the start.  So both events are
+ * of the same CPU, which prints no event of another timer between them.  The parser recognizes the
+ * first case by this, and by a start that follows within POSTPONE_MAX.
  *
  * Jiffies.  The times of a timer_list are in jiffies, and the length of a jiffy is not
  * printed.  But expires - timeout is the jiffy of a timer_start, and the time of that
@@ -44,7 +45,7 @@
 #define SEC	1000000000LL
 #define CPUS	8192		/* the most CPUs that a kernel supports */
 
-/* A time this far ahead of monotonic time is real time. */
+/* A time further ahead of monotonic time than this counts as real time. */
 #define TEN_YEARS	(10 * 365 * 86400LL * SEC)
 
 /* If a timer is started later than this after its cancel, that is no postponement. */
@@ -61,7 +62,7 @@ struct timer {
 	uint64_t address;
 	uint32_t number;
 	bool hrtimer, armed;
-	size_t cancel;		/* 1 + index in ops of the last operation, a cancel; 0: no cancel */
+	size_t cancel;		/* 1 + index in ops, if the last operation is a cancel; else 0 */
 };
 
 /* An operation as parsed, while the length of a jiffy is not known yet. */
@@ -69,7 +70,7 @@ struct raw_op {
 	struct trace_op op;
 	int64_t jiffies;	/* if in_jiffies: timeout in jiffies; op.deadline is not set yet */
 	bool in_jiffies;
-	bool ignored;		/* a cancel that is not in the trace: part of a postponement */
+	bool ignored;		/* a cancel to omit from the trace: part of a postponement */
 };
 
 struct parser {
@@ -81,7 +82,7 @@ struct parser {
 	size_t nr, room;
 	uint64_t first_jiffy, last_jiffy, first_jiffy_time, last_jiffy_time;
 	bool any_jiffy, any;		/* a timer_start was parsed; any event was parsed */
-	uint32_t last_timer[CPUS];	/* number + 1 of the timer of a CPU's last event; 0: none */
+	uint32_t last_timer[CPUS];	/* by CPU: 1 + number of last event's timer; 0: unknown */
 };
 
 /* Exit if an allocation has failed. */
@@ -197,8 +198,8 @@ static void add_op(struct parser *parser, struct raw_op raw)
 }
 
 /*
- * Handle a start of a timer.  If the last event of this CPU was a cancel of the timer, at
- * most POSTPONE_MAX ago, the timer was postponed: ignore that cancel.
+ * Handle a start of a timer.  The timer was postponed if it was cancelled at most POSTPONE_MAX
+ * ago, and the last event of this CPU was one of the same timer: ignore that cancel.
  */
 static void arm(struct parser *parser, const char *fields, unsigned int cpu, uint64_t time,
 		bool hrtimer, uint64_t address)
@@ -299,7 +300,7 @@ void parser_line(struct parser *parser, const char *line)
 		disarm(parser, timer, time, strstr(name, "_cancel"), strstr(name, "_expire_entry"));
 }
 
-/* Return the length of a jiffy: the nearest of those that kernels are built with. */
+/* Return the length of a jiffy in ns.  Choose the usual rate nearest to the measured one. */
 static int64_t jiffy_ns(const struct parser *parser)
 {
 	static const int rates[] = { 100, 250, 300, 1000 };

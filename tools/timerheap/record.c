@@ -106,7 +106,7 @@ static void interrupted(int signal)
 	(void)signal;
 }
 
-/* Run the command, or sleep for @seconds.  Return early after SIGINT or SIGTERM. */
+/* Run @command; if it is empty, sleep for @seconds.  Return early after SIGINT or SIGTERM. */
 static void wait_for(char **command, unsigned int seconds)
 {
 	struct sigaction action = { .sa_handler = interrupted };

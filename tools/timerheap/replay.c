@@ -52,7 +52,7 @@ static void run(struct ledger *ledger, const struct trace *trace, double speed)
 			break;
 		}
 	}
-	/* Let timers expire that are due up to 1 s after the end.  ledger_close() stops others. */
+	/* Take events until 1 s after the trace ends.  ledger_close() stops timers due later. */
 	ledger_reap(ledger, end + SEC);
 	ledger->report->duration_ns = clock_ns(ledger->clock) - begin;
 }

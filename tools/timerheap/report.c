@@ -58,7 +58,10 @@ static uint64_t step_end(int step)
 	return step < 64 ? (uint64_t)1 << step : UINT64_MAX;
 }
 
-/* Count the values in each step; *@first and *@last are the first and last used steps. */
+/*
+ * Count the values in each step.  Set *@first and *@last to the first and last steps that have
+ * values.  If there are no values, *@first is above *@last.
+ */
 static void count_steps(const struct lateness *lateness, uint64_t *steps, int *first, int *last)
 {
 	memset(steps, 0, (STEPS + 1) * sizeof(*steps));

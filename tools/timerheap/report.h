@@ -16,7 +16,7 @@ struct report {
 	const char *what;		/* description of the trace or the load */
 	uint64_t operations, armed, stopped, postponed, expired, drained;
 	uint64_t lost, doubled, early;
-	uint64_t calls;			/* KICKs, DRAINs and waits, each as one system call */
+	uint64_t calls;			/* system calls: one for each KICK, DRAIN and wait */
 	uint64_t duration_ns;
 	double bytes_per_timer;		/* below 0: not measured */
 	struct { const char *name; double ns; } cost[4];	/* average time of one operation */
@@ -27,7 +27,7 @@ struct report {
 void lateness_add(struct lateness *lateness, uint64_t ns);
 
 /*
- * Return a percentile: the least value that @percent percent of the values do not exceed.
+ * Return a percentile: the least value that at least @percent percent of the values do not exceed.
  * 0: there are no values.
  */
 uint64_t lateness_percentile(struct lateness *lateness, double percent);

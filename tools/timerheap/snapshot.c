@@ -14,7 +14,7 @@
 #define DEBUGFS	"/sys/kernel/debug/timerheap"
 #define COLUMNS	64
 
-/* A column: its name, and the member of a structure for its values. */
+/* A column: its name, and the member of struct heap, account or context that has its value. */
 struct column {
 	const char *name;
 	size_t at, size;
@@ -125,8 +125,8 @@ void snapshot_contexts(struct snapshot *snapshot, char *text)
 
 /*
  * Find a heap.
- * Return: the heap; NULL: the snapshot does not have it.  The heap may have been created after the
- * file "heaps" was read.
+ * Return: the heap; NULL: the snapshot does not have it.  The heap may have been unused when
+ * snapshot_read() read the file "heaps".
  */
 static struct heap *find_heap(const struct snapshot *snapshot, const char *clock, uint64_t nr,
 			      uint64_t account)
@@ -285,7 +285,7 @@ void snapshot_rates(struct snapshot *rates, const struct snapshot *before,
 	}
 	for (size_t i = 0; i < rates->nr_accounts; i++)
 		account_rates(&rates->accounts[i], before, seconds);
-	/* Both arrays are sorted by the number of the context. */
+	/* In both snapshots, the contexts are sorted by their numbers. */
 	for (size_t i = 0, old = 0; i < rates->nr_contexts; i++) {
 		struct context *context = &rates->contexts[i];
 		uint64_t events = 0;

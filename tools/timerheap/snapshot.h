@@ -21,18 +21,19 @@
 
 struct heap {
 	char clock[12], state[12], first[24];
-	char uid[12];				/* the user of the timers; "-": the kernel */
+	char uid[12];				/* user of the timers; "-": the kernel's account */
 	uint64_t heap, cpu, account, entries, bucketed;
 	uint64_t started, checked, requeued, runs, throttled, notified;
 	uint64_t lateness[SNAPSHOT_STEPS];	/* expirations in each step */
 };
 
 /*
- * The use of a CPU by an account.  @cpu_time: the CPU time used, in ns.  @rest: ns until the
- * account has repaid the CPU time used; see "The CPU budget" in theory.md.
+ * The use of a CPU by an account.  @cpu_time: the CPU time that was charged, in ns.  @throttled:
+ * the runs that the account's limit has ended.  @rest: how far "until", the state of that limit, is
+ * ahead of the current time, in ns; see "The CPU budget" in theory.md.
  */
 struct account {
-	char uid[12];				/* as in struct heap */
+	char uid[12];				/* its user; "-": the account is the kernel's */
 	uint64_t account, cpu, cpu_time, throttled, rest;
 };
 

@@ -364,7 +364,7 @@ unsigned int device_drain(struct timerheap *th, struct timerheap_pending *pendin
 
 /*
  * Run a ledger on the fake device: arm all timers, stop 20, postpone 20.  The timers of slots 90 to
- * 99 are due after the end, so the ledger drains them.
+ * 99 are due after the last ledger_reap(), so ledger_close() drains them.
  */
 static struct report run_ledger(int fault)
 {

@@ -2,9 +2,9 @@
 /*
  * timerheap top: show the users, heaps and contexts and their rates continuously.
  *
- * A screen shows the rates since the screen before, the largest first.  The only control
- * sequences are those of ANSI that move the cursor home and erase the screen.  So a
- * serial terminal is enough.
+ * A screen shows the rates since the screen before.  Its lines are sorted by a figure that the
+ * order selects, the largest first.  The only control sequences are those of ANSI that move the
+ * cursor home and erase the screen.  So a serial terminal is enough.
  */
 #include <err.h>
 #include <getopt.h>
@@ -48,7 +48,10 @@ static void usage(FILE *to)
 
 static enum sort sort = RATE;
 
-/* The sums of an account: that of a user, or that of kernel modules and unlimited contexts. */
+/*
+ * The figures of an account, summed up over its lines in debugfs.  The account is that of a user,
+ * or the kernel's, which kernel modules and unlimited contexts share.
+ */
 struct user {
 	char uid[12];
 	uint64_t account;
@@ -56,7 +59,7 @@ struct user {
 	uint64_t most, most_cpu;	/* the most CPU time on one CPU, in ns/s, and that CPU */
 	uint64_t throttled;		/* runs per second that ended because of a limit */
 	uint64_t own;			/* of @throttled: those that the user's limit has ended */
-	uint64_t rest;			/* as in struct account; maximum of all CPUs */
+	uint64_t rest;			/* the largest @rest in struct account of all CPUs, in ns */
 	uint64_t bytes, contexts;
 };
 
@@ -117,7 +120,7 @@ static void *pointers(void *all, size_t nr, size_t size)
 	return to;
 }
 
-/* Format a number with a unit.  The text is valid for 7 more calls. */
+/* Format a number with a unit.  The text is valid during the next 7 calls of this function. */
 static const char *scaled(double value, const char * const *units, double step)
 {
 	static char text[8][24];
@@ -147,7 +150,7 @@ static const char *format_bytes(double value)
 	return scaled(value, units, 1024);
 }
 
-/* Format the first deadline of a heap, which is nanoseconds after the snapshot; "-": none. */
+/* Format the time until the first deadline of a heap; "now": it is due; "-": there is none. */
 static const char *format_first(const struct heap *heap)
 {
 	double ns = strtod(heap->first, NULL);
@@ -157,7 +160,10 @@ static const char *format_first(const struct heap *heap)
 	return ns > 0 ? format_ns(ns) : "now";
 }
 
-/* Format a percentile of lateness as an upper bound.  The text is valid for 7 more calls. */
+/*
+ * Format a percentile of lateness as an upper bound.  The text is valid during the next 7 calls of
+ * this function.
+ */
 static const char *format_percentile(const uint64_t *lateness, double percent)
 {
 	static char text[8][24];
@@ -226,7 +232,7 @@ static struct user *find_user(struct user *users, size_t *nr, uint64_t account)
 }
 
 /*
- * Sum up the lines of each user in the files "accounts", "heaps" and "contexts".
+ * Sum up the lines of each account in the files "accounts", "heaps" and "contexts".
  * Return: an array; *@nr: its length.
  */
 static struct user *sum_users(const struct snapshot *rates, size_t *nr)
@@ -352,8 +358,9 @@ static void draw_contexts(const struct snapshot *rates)
 }
 
 /*
- * Draw a screen.  Users get a quarter of the lines below the sums.  Heaps get half of the lines
- * below the users, and more if few contexts exist.
+ * Draw a screen.  The sums over all heaps are at the top.  Users get about a quarter of the lines
+ * below the sums.  Heaps get about half of the lines below the users, and more if few contexts
+ * exist.
  */
 static void draw(const struct snapshot *rates)
 {
@@ -385,7 +392,7 @@ static void restore_terminal(void)
 
 /*
  * Make the terminal deliver each key at once, without echo.  exit() restores the terminal.
- * Return: whether there is a terminal.
+ * Return: whether standard input is a terminal, and was set up.
  */
 static bool setup_terminal(void)
 {
@@ -410,7 +417,7 @@ static void handle_key(char c)
 			sort = i;
 }
 
-/* Wait until the next screen is due, or a key is pressed. */
+/* Wait until the next screen is due, a signal arrives, or, if @keys is true, a key is pressed. */
 static void wait_for_next(unsigned int seconds, bool keys)
 {
 	struct pollfd in = { .fd = keys ? STDIN_FILENO : -1, .events = POLLIN };

@@ -12,7 +12,6 @@ out=build/traces
 tools=$(selftests/vm/programs tools | sed -n 's/:.*//;1p')
 command -v redis-benchmark >/dev/null || apt-get install -y redis-server
 
-# shellcheck disable=SC2016 # the shell in the machine expands it
 selftests/vm/run -k 6.12 -n -t 200 -o "$out" -a "$tools:/bin/" \
 	-a "$(command -v redis-server):/bin/" -a "$(command -v redis-benchmark):/bin/" -- \
 	sh -c '
