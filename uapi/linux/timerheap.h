@@ -11,9 +11,9 @@
  *	read(fd, events, sizeof(events));		read the events of expired slots
  *
  * Each open of the device makes a context: one clock and n slots, to which GROW can add more.  A
- * slot is one timer.  The program chooses the slot, 0 to n - 1, for each timer.  If it maps the
- * slots and the ring, it stops and postpones timers, and takes events, without a system call: see
- * "The protocol of a mapped slot" below, which the library libtimerheap implements.
+ * slot is one timer.  The program chooses the slot, 0 to n - 1, for each timer.  If the program
+ * maps the slots and the ring, it seldom needs a system call to stop or postpone a timer, or take
+ * an event.  The library libtimerheap implements "The protocol of a mapped slot" below.
  * Manual pages: timerheap(4), timerheap(7), and for each call one such as TIMERHEAP_IOC_SETUP(2).
  *
  * Rules for all calls:
@@ -62,11 +62,11 @@
  *	ring	a struct timerheap_ring
  *
  * The size of each area is that for @max_slots of SETUP, in whole pages of sysconf(_SC_PAGESIZE)
- * bytes.  The kernel allocates the ring in SETUP and GROW.  It allocates a page of slots when the
- * program first touches it, or a call first arms a slot in it.  A second page, which is not mapped,
- * has the timers.  The memory is charged to the memory cgroup of the task that causes the
- * allocation, and to the user whose task called SETUP.  Beyond max_user_memory (INFO) a call fails
- * with ENOSPC, and a new page gives SIGBUS.  So does a touch beyond the present slots or entries.
+ * bytes.  SETUP and GROW allocate the ring.  The kernel allocates a page of slots when the program
+ * first touches it, or a call first arms a slot in it.  A second, unmapped page has the kernel's
+ * data of these slots.  The memory is charged to the memory cgroup of the allocating task, and to
+ * the user whose task called SETUP.  Beyond max_user_memory (INFO) a call fails with ENOSPC, and a
+ * touch of a new page gives SIGBUS.  Pages beyond the present slots or entries give SIGBUS, too.
  *
  * A mapping is one whole area, with PROT_READ | PROT_WRITE and MAP_SHARED.  mmap() fails with
  * EINVAL if offset and size are not those of an area, or without MAP_SHARED.  It fails with
@@ -103,9 +103,8 @@
  *               expirations; a stop, or a start of an idle slot, discards them; the reader, which
  *               is the program, read() or WAIT, replaces the word by 0
  *
- * The program may write @period, @slack and @user_data at any time.  The kernel uses the
- * value that it reads when it needs the field.  Only the kernel writes @queued,
- * @expired_deadline and @fired.
+ * The program may write @period, @slack and @user_data at any time.  A new value applies when the
+ * kernel next reads the field.  Only the kernel writes @queued, @expired_deadline and @fired.
  */
 struct timerheap_slot {
 	__aligned_u64 deadline;
@@ -162,9 +161,9 @@ struct timerheap_ring {
  * word has changed.  If no check is running, no call is needed: the next check reads 0.
  *
  * Start or restart: read @deadline, acquire.  If it is 0, the timer is idle: read @queued, acquire,
- * and go on as for a stop.  Write @period, @slack and @user_data if they change.  Replace @deadline
- * by the new one, 1 to TIMERHEAP_NEVER, by a compare-and-exchange, and repeat all if @deadline has
- * changed.  Execute a full barrier.  Then read @queued:
+ * then KICK and discard as in a stop.  Write @period, @slack and @user_data if they change.
+ * Replace @deadline by the new one, 1 to TIMERHEAP_NEVER, by a compare-and-exchange, and repeat all
+ * if @deadline has changed.  Execute a full barrier.  Then read @queued:
  *
  *	@slack was made smaller	KICK the slot
  *	0 < queued <= deadline	done: the kernel checks the slot in time
@@ -172,13 +171,13 @@ struct timerheap_ring {
  *
  * Postpone: as a start, but replace @deadline by a compare-and-exchange, only if it is not 0.  So a
  * timer that has just expired is not started.  If the new deadline is later than the old one, a
- * KICK is rarely needed: only if the kernel is checking the slot when the program reads @queued, or
- * has deferred the check beyond the new deadline.
+ * KICK is rarely needed: for example if the kernel is checking the slot when the program reads
+ * @queued, or has deferred the check beyond the new deadline.
  *
  * The kernel defers the next check of a slot, so that @queued is after @deadline, if:
  *
- *  - The program has changed @deadline at each of four attempts of the kernel to expire
- *    it, or keeps storing to the slot.  The next check follows after min_period.
+ *  - The program has changed @deadline at each of four attempts of the kernel to expire the timer,
+ *    or keeps storing to the slot.  The next check follows after min_period.
  *  - The slot is periodic, and its previous event was unread when the slot expired: the slot backs
  *    off, see below.  With a manual clock, slots do not back off.
  *
@@ -193,10 +192,10 @@ struct timerheap_ring {
  *					  due: compare-and-exchange it with 0 or,
  *					  if periodic, with the next deadline
  *
- * (A) and (B) pair: either the kernel reads the new deadline, or the program reads CHECKING in
- * @queued and kicks the slot.  So no arming is lost.  A stop and an expiry both remove a
- * deadline by an exchange, so only one of the two gets the deadline.  In C11, a seq_cst
- * exchange of @deadline and a seq_cst load of @queued after it imply barrier (A).
+ * (A) and (B) pair: either the kernel reads the new deadline, or the program reads CHECKING or a
+ * subsequent value in @queued, and kicks the slot if necessary.  So no arming is lost.  A stop and
+ * an expiry both remove a deadline by an exchange, so only one of the two gets the deadline.  In
+ * C11, a seq_cst exchange of @deadline and a seq_cst load of @queued after it imply barrier (A).
  *
  * The kernel trusts no value that it reads from this memory.  A program that does not
  * follow the protocol gets wrong events on its own context, and causes no other harm.
@@ -245,9 +244,9 @@ struct timerheap_ring {
  *               program has changed it after the start
  * @slot:        number of the slot
  * @reserved:    0
- * @expirations: expirations since the last event of the slot was taken, at least 1.  A one-shot
- *               timer has more than 1 only if it was periodic since then, or if threads start it
- *               at the same time
+ * @expirations: expirations that were neither taken nor discarded before, at least 1.  A one-shot
+ *               timer has more than 1 only if it was periodic before, threads start it at the
+ *               same time, or an earlier event of it could not be copied to the program
  * @deadline:    the last deadline that has expired.  If the slot expires again while the
  *               event is read, this may be the new deadline, and the next event counts it
  * @fired:       absolute time at which the kernel found a deadline due, @deadline or a later one.
@@ -324,23 +323,24 @@ struct timerheap_event {
  * @started:    timers queued by a start, or by a KICK of a timer that was not queued; also timers
  *              that a call has moved to another CPU
  * @checked:    timers that a run has checked when they were due, and slots checked early
- * @requeued:   timers that were requeued because a call has modified them, or after an early check
+ * @requeued:   timers that were requeued because a call has modified them; timers of kernel
+ *              modules, also after an early check
  * @removed:    stopped timers removed from a heap or a bucket
  * @handed_over: heaps with timers, handed over at CPU hotplug, or when isolated CPUs changed
  * @runs:       expiry runs
  * @throttled:  of @runs, those that ended because they had used up the CPU budget
  * @notified:   how often a CPU was notified that the first deadline of its heap is now earlier
  * @bucketed:   timers in buckets now: most timers with slack, and some timers without
- * @user_cpu_percent: percent of each CPU for a user's timers, which are late beyond it; 0: no limit
+ * @user_cpu_percent: percent of each CPU's time beyond which a user's timers are late; 0: no limit
  * @cpu_time:   the CPU time that was charged for timers, in nanoseconds
  * @deferred_notifications: notifications that were deferred by a limit of CPU time
  * @stolen:     of @runs, those of another CPU's heap, since that CPU was stuck ("steal_us")
  * @stolen_by_watchdog: of @stolen, those that the watchdog has started
  *
  * @entries and the fields after it, without @user_cpu_percent, are counters: with CAP_SYS_ADMIN
- * those of the machine, otherwise those of the user's contexts, and 0 before SETUP.  @entries and
- * @bucketed are current values.  Two counters may be of different moments.  TIMERHEAP_IOC_INFO(2)
- * and timerheap(8) have the details.
+ * those of the machine, otherwise those of the user's contexts, and 0 before SETUP.  All contexts
+ * with TIMERHEAP_UNLIMITED count as those of one user.  @entries and @bucketed are current values.
+ * Two counters may be of different moments.  TIMERHEAP_IOC_INFO(2) and timerheap(8) have details.
  */
 struct timerheap_info {
 	__u32 version;
@@ -389,8 +389,8 @@ struct timerheap_info {
  *         &timerheap_info.max_slots; other values count as the nearest.  out: the value in use
  *
  * A step of CLOCK_REALTIME also steps CLOCK_TAI.  TIMERHEAP_CANCEL_ON_SET, for CLOCK_REALTIME only,
- * reports steps.  After one or more steps, one read() or WAIT fails with ECANCELED.  Until it
- * does, poll() reports EPOLLIN.  The flag changes neither timers nor events.
+ * reports steps.  After one or more steps, one read() or WAIT fails with ECANCELED.  Until then,
+ * poll() reports EPOLLIN.  The flag changes neither timers nor events.
  *
  * With TIMERHEAP_ON_CPU timers are queued on @cpu, which must be online, and in the CPU affinity of
  * the caller.  If @cpu is isolated, the caller needs CAP_SYS_NICE.  TIMERHEAP_IOC_SETUP(2) states
@@ -552,9 +552,9 @@ struct timerheap_get {
  * example after SIGSTOP and SIGCONT, the call continues.  TIMERHEAP_IOC_WAIT(2) has the details.
  *
  * All expirations of one slot that were not taken yet are one event: @min events need @min slots.
- * The call takes events when the ring has @min entries.  It may get fewer: some are of discarded
- * events, or another reader takes some.  Then it waits for the rest.  If it has got at least one, a
- * signal ends the call without an error, also if no handler runs.
+ * The call takes events when the ring has @min entries.  If some entries are of discarded events,
+ * or another reader takes some, the call gets fewer events, and waits for the rest.  If the call
+ * has got at least one event, a signal ends the call without an error, also if no handler runs.
  *
  * EINVAL: @min is above @nr, or above the number of slots.  ECANCELED: the clock was
  * stepped; only with TIMERHEAP_CANCEL_ON_SET.  EFAULT: not even one event can be written.
@@ -642,7 +642,7 @@ struct timerheap_kick {
  * @op:        TIMERHEAP_OP_START, TIMERHEAP_OP_STOP or TIMERHEAP_OP_MODIFY
  * @slot:      number of the slot
  * @flags:     as in the call of that name
- * @result:    out: was_pending + discarded of that call, or its negative error
+ * @result:    out: was_pending + discarded of that call, at most 2147483647; or its negative error
  * @deadline:  as in that call; 0 for STOP
  * @period:    as in that call; 0 for STOP
  * @slack:     as in START; otherwise 0
@@ -703,7 +703,7 @@ struct timerheap_eventfd {
  * @flags:       0, TIMERHEAP_ABSTIME or TIMERHEAP_NEXT
  * @limit:       stop the clock after at least this many expirations; 0: no limit
  * @now:         out: the time of the clock after the call
- * @expirations: out: expirations during the call, as in &timerheap_event.expirations
+ * @expirations: out: number of expirations of all timers during the call
  *
  * The clock begins at 1, and only this call moves it.  The clock moves from deadline to deadline,
  * and finally to @time.  At each deadline it stops until all timers that are due have expired.  So
@@ -736,9 +736,9 @@ struct timerheap_advance {
  *
  * The call waits for about 1 ms at most, and @next may have passed.  @next is too early if it is
  * the old deadline of a stopped or postponed timer, or the time of a check that expires nothing.
- * @next is too late if a periodic slot has an unread event, the program keeps changing a slot, or
- * the clock is stepped back.  @next is also too late for a timer that a thread starts, changes or
- * kicks during the call or later.  A timer with slack is due at its rounded deadline.
+ * @next may be too late if a periodic slot has an unread event, the program keeps changing a slot,
+ * or the clock is stepped back.  @next may also be too late for a timer that a thread starts,
+ * changes or kicks during the call or later.  A timer with slack is due at its rounded deadline.
  */
 struct timerheap_sync {
 	__u32 flags;
@@ -773,10 +773,10 @@ struct timerheap_sync {
  *	KICK	as the ioctl, for 1024 slots at most.  Result: @done.  A signal ends it early
  *	WAIT	completes when the ring has @nr entries or more.  Result: their number.  Takes no
  *		event.  A clock step, which read() then reports, ends it, too.  Since Linux 6.8
- *	CANCEL	ends the pending WAITs with the same key.  Result: their number, or ENOENT
+ *	CANCEL	ends the pending WAITs with the same @arg.  Result: their number, or ENOENT
  *
- * IORING_URING_CMD_MULTISHOT with IOSQE_BUFFER_SELECT (since Linux 6.18): WAIT completes each time
- * that entries were added, as with EPOLLET.  A completion without IORING_CQE_F_MORE ends it.
+ * IORING_URING_CMD_MULTISHOT with IOSQE_BUFFER_SELECT (since Linux 6.18): WAIT completes again when
+ * entries were added and the ring has @nr.  A completion without IORING_CQE_F_MORE ends the WAIT.
  *
  *	EINVAL	unknown cmd_op or flag; @reserved is not 0; invalid @nr
  *	others	WAIT: EOPNOTSUPP: Linux is too old; EBUSY: 64 are pending; ECANCELED: ended early
