@@ -15,7 +15,7 @@
 #define THEAP_COUNTERS(X)						\
 	X(started, "timers queued by a start, or moved to another CPU")	\
 	X(checked, "timers checked when they were due, and slots checked early") \
-	X(requeued, "timers requeued after a modify, or out of an early bucket") \
+	X(requeued, "timers requeued after a modify; of modules, also after an early check") \
 	X(removed, "stopped timers removed from a queue")		\
 	X(handed_over, "queues with timers, handed over to another CPU")	\
 	X(runs, "expiry runs")						\
