@@ -21,8 +21,9 @@
 	(offsetof(struct timerheap_##type, field) + sizeof(((struct timerheap_##type *)0)->field))
 
 /*
- * The calls.  valid() fills an argument with zeros, and then sets the fields in which 0 is invalid
- * or would name slot 0.  @minimum is the size of the shortest structure that the kernel accepts.
+ * The calls.  valid() fills an argument with zeros.  Then valid() sets the fields in which 0 is
+ * invalid, or would make the call change slot 0.  @minimum is the size of the shortest structure
+ * that the kernel accepts.
  */
 static const struct size_case {
 	const char *name;

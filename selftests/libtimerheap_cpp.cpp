@@ -527,7 +527,7 @@ TEST(event_of_periodic_timer_counts_all_periods)
 	EXPECT(context.advance(876600h) == 0);
 }
 
-TEST(advance_stops_at_limit_of_expirations_and_before_latest_time)
+TEST(advance_stops_at_limit_of_expirations_and_before_time_point_max)
 {
 	theap::context<manual> context(2);
 	theap::timer<manual> a(context), b(context);

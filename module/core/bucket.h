@@ -87,8 +87,9 @@ static inline u32 theap_buckets_reserve(const struct theap_queue *queue)
 }
 
 /*
- * How many spare buckets a queue may keep: twice the number that it gets, so that it does not grow
- * and shrink in turns.  Without the lock the answer may be stale.
+ * How many spare buckets a queue may keep: twice theap_buckets_reserve().  So a small change of
+ * theap_buckets_reserve() does not make the queue free buckets and then allocate them again.
+ * Without the lock the answer may be stale.
  */
 static inline u32 theap_buckets_kept(const struct theap_queue *queue)
 {

@@ -313,9 +313,11 @@ void theap_steal_before_sleep(const struct theap_placement *placement)
 }
 
 /*
- * The function of @scan.  If a task moves to another CPU before it arms @scan of the old CPU, @scan
- * fires on the new CPU.  Then the scan begins at @at of the new CPU, and may miss the queue that
- * the task has found.
+ * The function of @scan: scan in a softirq, and run the stuck queues.
+ *
+ * A task in theap_steal_before_sleep() may move to another CPU after it has chosen @scan of the old
+ * CPU.  The task then arms @scan on the new CPU, so @scan fires there.  The scan begins at @at of
+ * the new CPU, and may miss the queue that the task has found.
  */
 static enum hrtimer_restart theap_thief_scans(struct hrtimer *hrtimer)
 {
@@ -347,7 +349,7 @@ static void theap_steal_resume(struct theap_queue *queue)
 	rcu_read_unlock();
 }
 
-/* The function of @thief_resume. */
+/* The function of @thief_resume: continue the throttled run of a thief. */
 static enum hrtimer_restart theap_thief_resumed(struct hrtimer *hrtimer)
 {
 	theap_budget_note_latency(hrtimer);

@@ -30,7 +30,7 @@
 
 #define THEAP_USER_TRIES	16
 
-/* May an operation fail for contention? */
+/* Return: whether an operation below can fail for contention: only on arm64 without LSE. */
 static inline bool theap_user_may_contend(void)
 {
 	return theap_compat_has_exclusives();

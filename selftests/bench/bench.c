@@ -75,7 +75,10 @@ void bench_ratio(const char *bench, const char *impl, long n, double ours, doubl
 	put_json(bench, impl, n, (struct figure){ times, times, times }, "x");
 }
 
-/* Return the CPU's idle time in seconds: from the module halted if loaded, else from /proc/stat. */
+/*
+ * Return the idle time of the CPU in seconds.  If the module "halted" is loaded, read the time from
+ * that module, since /proc/stat is less exact.  Otherwise read the time from /proc/stat.
+ */
 static double idle_seconds(void)
 {
 	long long user, nice, system, idle, iowait, ns;

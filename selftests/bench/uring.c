@@ -257,7 +257,10 @@ static void lazy_complete(const struct io_uring_cqe *cqe)
 		expire(connection, deadlines[connection], now);
 }
 
-/* The program "wheel": a list of connections for each turn in which deadlines pass. */
+/*
+ * The program "wheel": each turn has a bucket, the list of connections to check when that turn
+ * begins.  wheel_insert() chooses the first turn that begins after a connection's deadline.
+ */
 
 static uint32_t buckets[BUCKETS], *nexts;
 static uint64_t wheel_turn;	/* the turns up to this one were handled */

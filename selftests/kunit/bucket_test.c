@@ -63,7 +63,7 @@ static void bucket_deadline_is_roundest_time_within_slack(struct kunit *test)
 
 /*
  * Timers whose rounded deadlines are equal share a bucket, so they need one heap entry.  Their
- * slacks may differ.  A timer without slack has its own entry.
+ * slacks may differ.  The queue is not crowded, so a timer without slack has an entry of its own.
  */
 static void bucket_timers_with_equal_rounded_deadlines_share_heap_entry(struct kunit *test)
 {

@@ -356,7 +356,10 @@ static void steal_thief_resumes_its_throttled_run(struct kunit *test)
 	scan();
 	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
 	KUNIT_EXPECT_TRUE(test, hrtimer_is_queued(&queue->thief_resume));
-	/* Let the queue appear to rest.  After that, let another thief appear to run the queue. */
+	/*
+	 * Set @progress as a rest of the queue does, and then @stolen.on as another thief does.  In
+	 * both cases the thief must not resume its run.
+	 */
 	WRITE_ONCE(queue->progress, ktime_get_ns() + SECOND);
 	theap_steal_resume(queue);
 	KUNIT_EXPECT_EQ(test, count()->stolen, 1);

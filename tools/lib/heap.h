@@ -98,7 +98,10 @@ static inline uint32_t heap_earliest_child(const struct heap *heap, uint32_t par
 	return earliest;
 }
 
-/* Put an entry into the gap at @gap, after moving each child that is earlier up into the gap. */
+/*
+ * Put an entry into the gap at the position @gap.  Before that, as long as a child of the gap is
+ * earlier than the entry, move the earliest child up into the gap.
+ */
 static inline void heap_sift_down(struct heap *heap, uint32_t gap, struct entry entry)
 {
 	uint32_t child;

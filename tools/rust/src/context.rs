@@ -102,8 +102,9 @@ impl Builder {
         self
     }
 
-    /// Let all timers expire on one CPU, unless it is offline or stuck.  [`Builder::open`] fails if
-    /// its thread may not run on that CPU.  In the process, `cpu` has no other effect.
+    /// In the kernel, let all timers expire on one CPU, unless that CPU is offline or stuck.  With
+    /// either engine, [`Builder::open`] fails if the calling thread may not run on that CPU.  In
+    /// the process, `cpu` has no other effect.
     pub fn on_cpu(mut self, cpu: u32) -> Builder {
         self.setup.flags |= sys::TIMERHEAP_ON_CPU;
         self.setup.cpu = cpu;

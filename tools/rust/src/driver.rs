@@ -137,7 +137,8 @@ thread_local! {
     static PLACES: RefCell<Vec<Place>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The growth of the context, which only the driver's thread can do.
+/// The last growth of the context: wanted by a thread that needs a slot, or ended with a result.
+/// Only the driver's thread can grow the context, since only that thread has the [`Context`].
 #[derive(Debug)]
 enum Growth {
     Wanted,
