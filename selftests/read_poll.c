@@ -446,7 +446,7 @@ TEST_F(stopped_process, wait_returns_after_missed_timeout)
  * structure, as @until, and continues.  If the call then fails with EFAULT, it sets @until to 0.
  * So the next call with the structure begins a new wait.
  */
-TEST_F(stopped_process, call_after_efault_begins_a_new_wait)
+TEST_F(stopped_process, continued_wait_that_fails_with_efault_clears_until)
 {
 	struct timerheap_wait *wait = mmap(NULL, sizeof(*wait), PROT_READ | PROT_WRITE,
 					   MAP_SHARED | MAP_ANONYMOUS, -1, 0);

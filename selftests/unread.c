@@ -11,7 +11,7 @@
 #include "protocol_test.h"
 
 #define SLOTS		17
-#define TICK		(100 * USEC)	/* doubled 13 times, it is below a second */
+#define TICK		(100 * USEC)	/* a period; after 13 doublings it is below BACK_OFF */
 #define BACK_OFF	SEC		/* the longest time between two checks in a back-off */
 
 FIXTURE(ticker)

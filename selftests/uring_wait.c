@@ -246,7 +246,10 @@ TEST_F(wait, wait_outlives_descriptor)
 
 	ASSERT_EQ(0, th_map(&map, CLOCK_MONOTONIC, 1));
 	ASSERT_EQ(0, submit_wait(&self->ring, map.fd, 0, 1));
-	/* A polled io_uring gets the file when its thread executes the request: wait for that. */
+	/*
+	 * The kernel thread of a polled io_uring looks the descriptor up only when it executes the
+	 * request.  Wait until it has done so, before the test closes the descriptor.
+	 */
 	EXPECT_EQ(-ETIME, result(&self->ring, 50 * MSEC));
 	ASSERT_EQ(0, th_start(map.fd, 0, 200 * MSEC));
 	th_unmap(&map);

@@ -244,9 +244,9 @@ u64 theap_queue_rest_ended(struct theap_queue *queue)
  * End a thief's run.  If the run has reached a limit of CPU time, @ns is not 0: let the thief
  * continue after @ns nanoseconds.
  *
- * A thief leaves @armed as it is, since the owning CPU has yet to run the queue, or to end a run or
- * a rest.  In the first case, the hrtimer of the owning CPU, or a notification, is pending.  In the
- * other cases, the end of the run or rest reads the first deadline.
+ * A thief need not write @armed.  If the owning CPU has yet to run the queue, the hrtimer of that
+ * CPU, or a notification, is pending.  Otherwise the owning CPU has yet to end its own run, or the
+ * queue rests.  Then the owning CPU reads the first deadline at the end of that run or rest.
  *
  * But the thief has drained the inbox.  Another CPU may have lowered @earliest just before, and
  * then read @first and @earliest in theap_queue_notify().  If the thief had already cleared

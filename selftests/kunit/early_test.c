@@ -327,7 +327,10 @@ static void count_call(struct theap_timer *timer, struct theap_run *run)
 
 static const struct theap_timer_ops idle_ops = { .expire = idle_expire, .function = count_call };
 
-/* A timer that has expired, and stays queued without a deadline, gets an early bucket. */
+/*
+ * idle_expire() returns a time a day ahead, but sets no deadline.  So the run queues the expired
+ * timer for a check at that time, in an early bucket.
+ */
 static void early_bucket_gets_expired_timer_that_stays_queued(struct kunit *test)
 {
 	struct test_timer *t = crowd(test, 1);

@@ -107,7 +107,7 @@ static void hotplug_hand_over_leaves_timers_queued(struct kunit *test)
  * If the CPU that drives a queue has the best rank for it, 0, theap_cpu_online() for that CPU does
  * not hand the queue over.
  */
-static void hotplug_best_ranked_cpu_keeps_queue_when_it_comes_online(struct kunit *test)
+static void hotplug_online_callback_leaves_queue_on_best_ranked_cpu(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue(), *second = test_second_queue(test);
 	struct test_timer *t = test_timers(test, 1);
@@ -172,7 +172,7 @@ static struct kunit_case hotplug_cases[] = {
 	KUNIT_CASE(hotplug_hand_over_leaves_timers_queued),
 	KUNIT_CASE(hotplug_hand_over_with_holes_expires_each_timer_once),
 	KUNIT_CASE(hotplug_handed_over_queue_expires_timers),
-	KUNIT_CASE(hotplug_best_ranked_cpu_keeps_queue_when_it_comes_online),
+	KUNIT_CASE(hotplug_online_callback_leaves_queue_on_best_ranked_cpu),
 	KUNIT_CASE(hotplug_queue_leaves_isolated_cpu),
 	KUNIT_CASE(hotplug_two_queues_of_offline_cpu_go_to_different_cpus),
 	{}

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// The engine that serves the timers, the kernel or package time, and the clock that both share.
+// The choice of the engine that serves the timers of the process: the kernel, or package time.
+// Also the clock that both engines use.
 
 // engine has what serves the timers of the process.  kernel is the context of the device; nil:
 // package time serves.  The first use of a timer or of Engine sets kernel, and the tests replace

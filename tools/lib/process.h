@@ -72,9 +72,11 @@ __attribute__((visibility("hidden")))
 int __timerheap_wake_at(struct timerheap *th, uint64_t when);
 
 /*
- * Find out whether the descriptor of a clock that can be stepped is readable.  If it is, make it
- * unreadable; the caller calls __timerheap_wake_at().  Context: the lock is held.
- * Return: whether it was readable.
+ * If the descriptor is readable, make it unreadable by a read(); the caller then arms it again by
+ * __timerheap_wake_at().  The clock can be stepped: after a step, the descriptor may be readable
+ * although @armed is after the clock.  If the read() reports a step that timerheap_wait() must
+ * report, set @stepped, too.
+ * Context: the lock is held.  Return: whether the descriptor was readable.
  */
 __attribute__((visibility("hidden")))
 bool __timerheap_wake_fired(struct timerheap *th);
