@@ -336,7 +336,7 @@ FIXTURE_TEARDOWN(eventfd)
  * this test that adds an entry adds exactly 1.  An expiry of a slot that has an entry in the ring
  * adds nothing.
  */
-TEST_F(eventfd, each_call_or_run_with_events_adds_1_to_eventfd)
+TEST_F(eventfd, each_call_or_run_that_adds_ring_entries_adds_to_eventfd)
 {
 	struct timerheap_event events[SLOTS];
 	int64_t at;

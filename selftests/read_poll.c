@@ -364,11 +364,11 @@ FIXTURE_TEARDOWN(stopped_process)
 }
 
 /*
- * A process is stopped or frozen in the middle of a WAIT.  When the process goes on, the WAIT
- * continues.  WAIT takes no event before there are @min events.  So the event that exists while the
- * process is stopped is not lost.
+ * A process is stopped or frozen in the middle of a WAIT.  When the test lets the process continue,
+ * the WAIT continues, too.  WAIT takes no event before there are @min events.  So the event that
+ * exists while the process is stopped is not lost.
  */
-TEST_F(stopped_process, wait_continues_when_process_goes_on)
+TEST_F(stopped_process, wait_continues_when_stopped_process_continues)
 {
 	static const struct { int64_t timeout; bool absolute; } kinds[] = {
 		{ -1, false }, { LOST, true }, { LOST, false },
@@ -395,8 +395,8 @@ TEST_F(stopped_process, wait_continues_when_process_goes_on)
 }
 
 /*
- * A relative timeout counts from the call: if the process is stopped and goes on, the timeout gets
- * neither shorter nor longer.
+ * A relative timeout counts from the call.  If the process is stopped and then continues, the
+ * timeout gets neither shorter nor longer.
  */
 TEST_F(stopped_process, relative_timeout_counts_from_the_call)
 {
@@ -420,8 +420,8 @@ TEST_F(stopped_process, relative_timeout_counts_from_the_call)
 }
 
 /*
- * If the timeout passes while the process is stopped, WAIT returns when the process goes on.  WAIT
- * then returns the event that exists, although @min is 2.
+ * If the timeout passes while the process is stopped, WAIT returns when the process continues.
+ * WAIT then returns the event that exists, although @min is 2.
  */
 TEST_F(stopped_process, wait_returns_after_missed_timeout)
 {

@@ -73,7 +73,7 @@ static bool theap_cpu_owns(const struct theap_queue *queue, unsigned int cpu)
 		(queue->pinned && theap_queues_nr() == nr_cpu_ids));
 }
 
-/* Return: how well a CPU suits a queue, as listed at the top. */
+/* Return: the rank of a CPU for a queue, from 0 to 3, as listed at the top; 0 is best. */
 static unsigned int theap_cpu_rank(const struct theap_queue *queue, unsigned int cpu)
 {
 	if (!cpumask_test_cpu(cpu, &theap_drivers))
@@ -143,8 +143,9 @@ static void theap_queue_place(struct theap_queue *queue)
 }
 
 /*
- * Let the CPU with the best rank drive each queue.  A SETUP that adds queues to an account
- * meanwhile waits for the lock, and then reads the ranks itself.
+ * Hand each queue over to a CPU with the best rank for that queue (theap_cpu_rank()), unless the
+ * queue's CPU has that rank already.  A SETUP that adds queues to an account meanwhile waits for
+ * the lock.  SETUP then chooses the CPUs of the new queues by the new ranks.
  *
  * Context: theap_accounts_lock is held.
  */

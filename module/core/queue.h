@@ -221,8 +221,8 @@ struct theap_queue {
 					 * had claimed their timers: it tries them again soon */
 	s64 deferred;			/* Q: the time to which the last deferral moved a timer,
 					 * since another run had the timer in its batch */
-	s64 now;			/* q, and under the clock's mutex: the time of a manual
-					 * clock */
+	s64 now;			/* q: the time of a manual clock; the writer also holds the
+					 * mutex of that clock */
 	struct theap_counters count;	/* q; @notified, @deferred_notifications: I;
 					 * @handed_over: H */
 

@@ -120,12 +120,12 @@ static s64 theap_watchdog_period(void)
 }
 
 /*
- * Return: the first deadline of a queue.  If the queue is empty, clear its bit, so that the next
- * scans leave it out.
+ * Return: the first deadline of a queue.  If the queue is empty, clear the queue's bit in @nonempty
+ * of its account, so that the next scans leave the queue out.
  *
- * A start at the same moment may still have read that the bit is set.  Then this function finds the
- * deadline of that start, and sets the bit again.  If the host stops this CPU before it sets the
- * bit, the other watchdog timer misses the queue until this CPU goes on.
+ * A start at the same moment may still have read that the queue's bit is set.  Then this function
+ * finds the deadline of that start, and sets the queue's bit again.  If the host stops this CPU
+ * before it sets the bit, the other watchdog timer misses the queue until this CPU goes on.
  */
 static s64 theap_watchdog_first(struct theap_queue *queue)
 {
@@ -135,8 +135,8 @@ static s64 theap_watchdog_first(struct theap_queue *queue)
 		return first;
 	clear_bit(queue->bit, queue->nonempty);
 	/*
-	 * (S) orders the clearing of the bit before the reads of the first deadlines.  Pairs with
-	 * (K) in arm.c and (P) in owner.c.
+	 * (S) orders the clear of the queue's bit in @nonempty before the reads of @first and
+	 * @earliest.  Pairs with (K) in arm.c and (P) in owner.c.
 	 */
 	smp_mb();
 	first = theap_queue_first(queue);

@@ -226,7 +226,7 @@ static void budget_charges_interrupt_that_begins_the_run(struct kunit *test)
  * CPU has passed.  Then the test begins such a run.  The host may stop this machine, so the test
  * tries up to 20 times.
  */
-static void budget_lets_run_work_after_expensive_interrupt(struct kunit *test)
+static void budget_does_not_throttle_run_at_once_after_expensive_interrupt(struct kunit *test)
 {
 	struct theap_account *account = make_account(test, false);
 	unsigned int tries = 20;
@@ -260,7 +260,7 @@ static struct kunit_case budget_cases[] = {
 	KUNIT_CASE(budget_counts_cpu_time_of_account_without_limit),
 	KUNIT_CASE(budget_charges_20_ms_of_first_long_run_and_all_of_second),
 	KUNIT_CASE(budget_charges_interrupt_that_begins_the_run),
-	KUNIT_CASE(budget_lets_run_work_after_expensive_interrupt),
+	KUNIT_CASE(budget_does_not_throttle_run_at_once_after_expensive_interrupt),
 	{}
 };
 

@@ -331,7 +331,7 @@ static const struct theap_timer_ops idle_ops = { .expire = idle_expire, .functio
  * idle_expire() returns a time a day ahead, but sets no deadline.  So the run queues the expired
  * timer for a check at that time, in an early bucket.
  */
-static void early_bucket_gets_expired_timer_that_stays_queued(struct kunit *test)
+static void early_bucket_gets_timer_that_stays_queued_after_its_expiry(struct kunit *test)
 {
 	struct test_timer *t = crowd(test, 1);
 
@@ -637,7 +637,7 @@ static struct kunit_case early_cases[] = {
 	KUNIT_CASE(early_bucket_that_was_freed_gets_no_more_timers),
 	KUNIT_CASE(early_check_moves_postponed_timer_to_another_bucket),
 	KUNIT_CASE(early_check_dequeues_timer_without_deadline),
-	KUNIT_CASE(early_bucket_gets_expired_timer_that_stays_queued),
+	KUNIT_CASE(early_bucket_gets_timer_that_stays_queued_after_its_expiry),
 	KUNIT_CASE(early_crowded_queue_keeps_spare_buckets),
 	KUNIT_CASE(early_check_does_not_round_deadline_again),
 	KUNIT_CASE(early_near_timers_of_one_deadline_share_bucket),

@@ -409,7 +409,10 @@ bool __timerheap_serve(struct timerheap *th)
 	if (!ending) {
 		for (uint32_t n = 0; n < BATCH && is_due(th, now); n++)
 			check_first(th, now, BACK_OFF);
-		/* If more is due, notify() wakes the thread again; other threads can lock first. */
+		/*
+		 * If more timers are due, notify() arms the timerfd of this thread at once.  Before
+		 * this thread locks the context again, other threads can lock it.
+		 */
 		p->thread_at = TIMERHEAP_NEVER;
 		notify(th, 0);
 	}

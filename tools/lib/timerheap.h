@@ -86,8 +86,8 @@ struct timerheap {
 /*
  * The protocol between the inline functions below and the library: struct timerheap, what the
  * functions do with it, and the layout of mapped memory.  The number 3 counts changes of the first
- * two.  The functions that open pass this word, and fail if the library does not know it.  A
- * program that was compiled with the number 2 has no field @process: only the kernel serves it.
+ * two.  The functions that open a context or loop pass this word, and fail if the library does not
+ * know it.  A program compiled with the number 2 lacks @process: only the kernel serves its timers.
  */
 #define __TIMERHEAP_PROTOCOL	(3U << 16 | TIMERHEAP_LAYOUT)
 

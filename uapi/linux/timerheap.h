@@ -326,7 +326,7 @@ struct timerheap_event {
  * @requeued:   timers that were requeued because a call has modified them; timers of kernel
  *              modules, also after an early check
  * @removed:    stopped timers removed from a heap or a bucket
- * @handed_over: heaps with timers, handed over at CPU hotplug, or when isolated CPUs changed
+ * @handed_over: heaps with timers that were handed over to another CPU
  * @runs:       expiry runs
  * @throttled:  of @runs, those that ended because they had used up the CPU budget
  * @notified:   how often a CPU was notified that the first deadline of its heap is now earlier
