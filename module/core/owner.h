@@ -3,6 +3,8 @@
 #ifndef THEAP_OWNER_H
 #define THEAP_OWNER_H
 
+#include <linux/lockdep.h>
+
 #include "extract.h"
 #include "queue.h"
 
@@ -28,6 +30,7 @@ static inline bool __theap_is_settled(struct theap_queue *queue)
 	struct theap_heap *heap = &queue->heap;
 	struct theap_timer *top;
 
+	lockdep_assert_held(&queue->lock);
 	if (theap_heap_is_extracting(heap) || queue->claimed)
 		return false;
 	if (!heap->nr)

@@ -85,6 +85,8 @@ void __theap_verify(struct theap_queue *queue)
 		  "timerheap: %u timers in buckets have %u list nodes\n",
 		  queue->buckets.timers, heap->nr_list_nodes);
 	WARN_ONCE(heap->last_hole != hole, "timerheap: the last hole is not at %u\n", hole);
+	WARN_ONCE((queue->drained || theap_heap_is_extracting(heap)) && queue->first,
+		  "timerheap: no run is wanted for drained timers or an extraction\n");
 	WARN_ONCE(heap->nr && !hole && theap_heap_at(heap, THEAP_ROOT)->when < queue->first,
 		  "timerheap: the first deadline is later than the top\n");
 	WARN_ONCE(!heap->nr && READ_ONCE(queue->first) != THEAP_NEVER && !queue->drained,
