@@ -758,7 +758,6 @@ TEST_F_TIMEOUT(engines, each_start_by_another_thread_wakes_consumer, 120)
 	for (int i = 0; i < STARTERS; i++)
 		pthread_join(threads[i], NULL);
 	TH_LOG("%u and %u timers, %d waits", wakes.taken[0], wakes.taken[1], waits);
-	EXPECT_LE(STARTERS * LEAST, wakes.taken[0] + wakes.taken[1]);
 	close(epoll);
 	timerheap_close(wakes.th);
 }

@@ -567,7 +567,7 @@ static void steal_before_sleep_scans_64_queues(struct kunit *test)
 		}
 		if (i == 3)
 			thief->at.bit = 3900;
-		thief->last = -SECOND;
+		thief->last = 0;
 		theap_steal_before_sleep(&theap_default_placement[THEAP_MONOTONIC]);
 		at[i] = thief->at.bit;
 	}
