@@ -132,8 +132,8 @@ static const struct peer sleeper;
 static const struct contender {
 	const char *name;
 	const struct peer *peer;	/* the flows' timers */
-	const struct peer *others;	/* the timers of a neighbor of the same user; NULL: as
-					 * @peer.  Another user always uses slots */
+	/* The timers of a neighbor of the same user; NULL: as @peer.  Another user uses slots. */
+	const struct peer *others;
 	void (*wait)(void *set);	/* NULL: the peer waits in its reap() */
 	bool ordinary;			/* the reader has no real-time priority */
 	bool idle;			/* measured only in the situation "pending" */
