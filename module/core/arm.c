@@ -181,8 +181,11 @@ void theap_queue_notify(struct theap_queue *queue)
 }
 
 /*
- * Set @armed so that no CPU is notified for the queue during a run of the owning CPU.  The end of
- * the run, or of the rest that follows it, reads the first deadline.  Context: the queue's lock.
+ * When a run of the owning CPU begins, set @armed so that no CPU is notified for the queue.  No
+ * notification is needed: the end of the run reads the first deadline, and arms the hrtimer.  If
+ * the CPU budget throttles the run, the function of @resume reads the first deadline later.
+ *
+ * Context: the queue's lock.
  */
 void theap_queue_run_begun(struct theap_queue *queue)
 {

@@ -93,9 +93,10 @@ unsigned int theap_user_cpu_percent = 4;
 #define THEAP_EXCESS_MAX	NSEC_PER_SEC
 
 /*
- * The limits of the median lateness: its value on a physical machine, about 1 us, and on an
- * emulated one, about 20 us.  The lateness is the time from the deadline to the start of the run:
- * about a quarter of the cost of the interrupt and its softirq.
+ * theap_budget_learn() clamps the estimate of the median lateness to this range, before it changes
+ * the estimate.  The lateness is the time from the deadline to the start of the run.  Its median is
+ * about 1 us on a physical machine, and about 20 us on an emulated one.  The interrupt and its
+ * softirq cost about four times the lateness, since most of their work is after the run.
  */
 #define THEAP_LATENCY_MIN	(1 * NSEC_PER_USEC)
 #define THEAP_LATENCY_MAX	(20 * NSEC_PER_USEC)

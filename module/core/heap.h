@@ -84,9 +84,9 @@ static_assert(sizeof(struct theap_entry) == 16);
  *	L  list.c
  */
 struct theap_heap {
-	u32 nr;				/* H: entries, holes included */
-	u32 nr_list_nodes;		/* L: list nodes */
-	u32 list_nodes;			/* L: position of the first list node */
+	u32 nr;				/* H: heap entries, extraction holes included */
+	u32 nr_list_nodes;		/* L: list nodes, which link the timers of buckets */
+	u32 list_nodes;			/* L: the lowest position that has a list node */
 	u32 segments;			/* H: the number of segments */
 	u32 directory_size;		/* H: segments that the directory has room for */
 	u32 last_hole;			/* E: the highest position of a hole;

@@ -277,13 +277,13 @@ static bool theap_thief_begin(struct theap_thief *thief, u64 now)
 }
 
 /**
- * theap_steal_after_run - scan a few queues after a run, or after a rest without a run
+ * theap_steal_after_run - scan a few queues for stuck ones, at the end of a run
  * @now: the current time on CLOCK_MONOTONIC
  *
  * The next scan of this CPU begins behind the last queue that this scan has visited.
  *
- * Context: softirq, at the end of a run, if this CPU has time left for runs.  Also at the end of a
- * queue's rest, if nothing is due in that queue.
+ * Context: softirq, at the end of a run, if this CPU has time left for runs.  Also when a throttled
+ * queue may run again, but no run begins, since nothing is due in that queue.
  */
 void theap_steal_after_run(u64 now)
 {

@@ -54,8 +54,9 @@ static bool theap_slot_take_expirations(struct timerheap_slot *slot,
 
 		event->expirations = old & TIMERHEAP_EXPIRATIONS;
 		/*
-		 * A stop after this read must make the exchange below fail.  If DISCARDED is set
-		 * already, a stop and an expiry may restore the old value: so set READING first.
+		 * A stop after this read must make the exchange below fail.  If the word already
+		 * has DISCARDED and a number, a stop and then an expiry may restore that word.  So
+		 * first add READING to the word.  A stop removes READING, and no expiry adds it.
 		 */
 		if (event->expirations && old & TIMERHEAP_DISCARDED && !(old & TIMERHEAP_READING)) {
 			theap_user_cmpxchg(&slot->expirations, &old, old | TIMERHEAP_READING);

@@ -221,7 +221,10 @@ static void queue_push_removes_at_most_4_stopped_timers(struct kunit *test)
 	test_start(&t[100], deadline + 200);
 	KUNIT_EXPECT_EQ(test, queue->count.removed, 4);
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, 97);
-	/* The start settles the queue after the removals. */
+	/*
+	 * After the removals, the start publishes the first deadline of the heap.  That is the
+	 * deadline of t[4], a stopped timer whose entry is still in the heap.
+	 */
 	KUNIT_EXPECT_EQ(test, queue->first, deadline + 4);
 }
 

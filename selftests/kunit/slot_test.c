@@ -558,7 +558,7 @@ static void slot_kick_adds_expirations_despite_contention(struct kunit *test)
 }
 
 /* A STOP discards the expirations that a check has yet to add after contention. */
-static void slot_stop_discards_expirations_left_by_contended_check(struct kunit *test)
+static void slot_stop_discards_expirations_that_check_could_not_add(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
@@ -585,7 +585,7 @@ static void slot_stop_discards_expirations_left_by_contended_check(struct kunit 
 }
 
 /* A DRAIN discards nothing: it adds expirations that a check has yet to add after contention. */
-static void slot_drain_adds_expirations_left_by_contended_check(struct kunit *test)
+static void slot_drain_adds_expirations_that_check_could_not_add(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
@@ -750,8 +750,8 @@ static struct kunit_case slot_cases[] = {
 	KUNIT_CASE(slot_contended_deadline_expires_in_next_check),
 	KUNIT_CASE(slot_contended_expirations_are_added_by_later_check),
 	KUNIT_CASE(slot_kick_adds_expirations_despite_contention),
-	KUNIT_CASE(slot_stop_discards_expirations_left_by_contended_check),
-	KUNIT_CASE(slot_drain_adds_expirations_left_by_contended_check),
+	KUNIT_CASE(slot_stop_discards_expirations_that_check_could_not_add),
+	KUNIT_CASE(slot_drain_adds_expirations_that_check_could_not_add),
 	KUNIT_CASE(slot_start_despite_contention_loses_no_expiration),
 	KUNIT_CASE(slot_that_expired_stays_queued_in_crowded_queue),
 	KUNIT_CASE(slot_pages_are_allocated_at_first_use),

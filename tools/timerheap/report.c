@@ -52,7 +52,7 @@ static int step_of(uint64_t ns)
 	return ns ? 64 - __builtin_clzll(ns) : 0;
 }
 
-/* Return the end of a step: the values of the step are below it. */
+/* Return the upper bound of a step of the histogram: each value in the step is below this bound. */
 static uint64_t step_end(int step)
 {
 	return step < 64 ? (uint64_t)1 << step : UINT64_MAX;

@@ -99,7 +99,7 @@ static const struct situation {
 	bool at_instants;	/* the neighbor's timers are due at multiples of PERIOD */
 	uint64_t apart;		/* time from one timer's deadline to the next, in ns */
 	uint64_t slack;
-	bool user;		/* the neighbor is another user */
+	bool user;		/* another user runs the neighbor, the other process on the CPU */
 } situations[] = {
 	{ .name = "pending", .n = 10, .work = keep_pending, .samples = 10000 },
 	{ .name = "pending", .n = 10000, .work = keep_pending, .samples = 10000 },

@@ -484,8 +484,9 @@ mod tests {
         assert_eq!(waiter.register(&waker), 2);
         assert_eq!(waiter.register(&waker), 0);
 
-        // Events of the former owner, before and after count_again(), do not count.  The later
-        // one wakes the task.
+        // An event with the number `former` is of the future that had the slot before.  Here
+        // count_again() discards 4 such expirations, and chooses another number for the next
+        // future.  So notify() does not count the 8 expirations, but it returns the waker.
         waiter.notify(former, 4);
         let number = waiter.count_again();
         assert_eq!(waiter.register(&waker), 0);
