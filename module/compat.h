@@ -231,7 +231,11 @@ THEAP_COMPAT_EXCLUSIVE(cmpxchg, "	eor	%[new], %[seen], %[expected]\n"
 				"	cbnz	%[new], 1f\n"
 				"	mov	%[new], %[operand]\n")
 #else
-/* All other architectures use the kernel's operations: user_word.h states what they guarantee. */
+/*
+ * Return: whether user_word.h must use the functions below, not the kernel's atomic operations.
+ * That is so only on arm64 without LSE.  user_word.h states what the kernel's operations guarantee
+ * on the other architectures.
+ */
 static inline bool theap_compat_has_exclusives(void)
 {
 	return false;

@@ -77,7 +77,10 @@ static bool in_time(const struct timerheap_slot *slot)
 	return !deferral(slot) || __atomic_load_n(&slot->expirations, __ATOMIC_SEQ_CST);
 }
 
-/* Wait until the next check of slot 0 is deferred by @least ns or more.  Return: whether it is. */
+/*
+ * Wait until slot 0 backs off: its next check is at least @least ns after its deadline.  Give up
+ * after LOST.  Return: whether slot 0 backs off.
+ */
 static bool backs_off(struct _test_data_ticker *self, int64_t least)
 {
 	TH_WAIT_UNTIL(deferral(&self->map.slots[0]) >= least);
@@ -206,8 +209,10 @@ static bool take(struct _test_data_taken *self, const struct _fixture_variant_ta
 }
 
 /*
- * A reader that takes an event which was unread for a long time gets all periods that have passed.
- * Then the ticker is in time again.
+ * Leave the event of a ticker unread for 1.5 s, and then take it.  read() and WAIT return an event
+ * that counts all periods that have passed.  A reader in memory kicks the slot after it has taken
+ * the event, and gets the last of these periods by a second event.  After that, the ticker is in
+ * time again.
  */
 TEST_F(taken, ticker_is_in_time_after_its_event_is_taken)
 {

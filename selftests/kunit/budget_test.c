@@ -26,7 +26,7 @@ static u64 charge(u64 *until, u64 now, u64 used, u64 saved)
  * 1 us of use at 5 % moves @until ahead by 20 us.  The first use has begun 1 us before T0, and
  * @until moves ahead from there: to 19 us after T0.
  */
-static void budget_use_at_5_percent_throttles_for_20_times_its_duration(struct kunit *test)
+static void budget_use_at_5_percent_moves_until_by_20_times_its_duration(struct kunit *test)
 {
 	u64 until = 0;
 
@@ -250,7 +250,7 @@ static void budget_does_not_throttle_run_at_once_after_expensive_interrupt(struc
 }
 
 static struct kunit_case budget_cases[] = {
-	KUNIT_CASE(budget_use_at_5_percent_throttles_for_20_times_its_duration),
+	KUNIT_CASE(budget_use_at_5_percent_moves_until_by_20_times_its_duration),
 	KUNIT_CASE(budget_saves_at_most_400_ms_of_unused_time),
 	KUNIT_CASE(budget_charge_throttles_for_at_most_the_given_maximum),
 	KUNIT_CASE(budget_saves_at_most_the_time_since_boot),

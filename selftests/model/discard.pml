@@ -153,7 +153,10 @@ proctype user(byte ops; bool alone) {
 		if
 		:: start()
 		:: stop();
-			/* If there is no second user, set the data of the next arming. */
+			/*
+			 * If there is no second user, set other data for the next arming.  If there
+			 * is one, the data never changes: each user may begin the next arming.
+			 */
 			if :: alone -> data = arming + 1 :: else fi
 		fi
 	:: else -> break

@@ -31,7 +31,12 @@
 
 byte now = 1
 
-/* The slot, its timer, and its bit of the ring. */
+/*
+ * The slot has the fields deadline, queued and expirations.  queued_buffered: the kernel's store of
+ * queued that waits in the buffer.  timer_at: the time at which the slot's timer is queued; 0: the
+ * timer is not queued.  claimed: a KICK or the run has claimed the timer.  in_ring: the ring has
+ * the number of the slot.
+ */
 byte deadline = 1, queued = 1, expirations, timer_at = 1
 byte queued_buffered = EMPTY
 bool claimed, in_ring

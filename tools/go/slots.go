@@ -51,8 +51,9 @@ func (l *freeList) push(numbers ...uint32) {
 	l.mu.Unlock()
 }
 
-// listOf returns the number of the stack that a timer uses.  The address of a timer does not
-// change, and the multiplication spreads its bits.
+// listOf returns the index in k.free of the stack of free slots that a timer uses.  The address of
+// a timer selects the stack, and does not change.  The multiplication mixes the bits of the
+// address, so that timers spread over all stacks.
 func listOf(t *timer) uint32 {
 	return uint32(uint64(uintptr(unsafe.Pointer(t)))*0x9e3779b97f4a7c15>>32) % freeLists
 }

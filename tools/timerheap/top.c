@@ -280,9 +280,10 @@ static struct user *sum_users(const struct snapshot *rates, size_t *nr)
 static const char *limit_of(const struct user *user)
 {
 	/*
-	 * A queue may stay throttled for longer than the time between two screens.  Then no
-	 * throttled run was counted, but @rest is above 0.  A user below the limit may have a @rest
-	 * of less than 0.48 ms (module/core/budget.c).  So ignore a @rest of 1 ms or less.
+	 * @own is 0 if a queue of the user stays throttled from one screen to the next: no run of
+	 * the queue ends meanwhile.  @rest is the time until the CPU time of the user's runs is
+	 * repaid.  As long as the limit does not throttle the user, @rest is less than 0.48 ms
+	 * (module/core/budget.c).  So a @rest above 1 ms also shows that the limit throttles.
 	 */
 	if (user->own || user->rest > 1000000)
 		return "user";

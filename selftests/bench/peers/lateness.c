@@ -229,8 +229,10 @@ static const struct peer sleeper = {
 
 /*
  * Open a context without the limit of a user's CPU time, as a program with real-time priority
- * would.  All such contexts share one queue per CPU and clock, as the contexts of one user do.  So
- * the reader shares a queue with a neighbor of the same user.
+ * would.  The reader, whose lateness is measured, calls this function.  So does the neighbor, a
+ * process that loads the CPU, unless it is another user.  All contexts without the limit share one
+ * queue per CPU and clock.  So the reader's timers are in one queue with the neighbor's, as the
+ * timers of one user are.
  */
 static void *open_unlimited(uint32_t n, bool exact)
 {

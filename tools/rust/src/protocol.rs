@@ -406,8 +406,9 @@ impl Library {
         false
     }
 
-    /// Kick a slot.  If the library serves the timers in the process, kick it only if its timer is
-    /// a ticker that is due again or backs off.
+    /// Kick a slot, so that its ticker is in time again.  If the process serves the timers, the
+    /// library makes the KICK only for a ticker that needs it.  Such a ticker is due again, or its
+    /// next check is after its deadline.
     fn kick_ticker(&self, number: u32) {
         // SAFETY: the context is valid, any thread may kick, and the number is that of a slot.
         unsafe { sys::__timerheap_kick_ticker(self.pointer(), number) }
