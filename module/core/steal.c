@@ -357,7 +357,10 @@ static enum hrtimer_restart theap_thief_resumed(struct hrtimer *hrtimer)
 	return HRTIMER_NORESTART;
 }
 
-/* Attach the hrtimer that resumes a throttled thief's run of a queue. */
+/*
+ * Initialize the hrtimer @thief_resume of a queue.  A thief, which runs the queue for a stuck CPU,
+ * arms @thief_resume if its run is throttled.  The function of @thief_resume continues that run.
+ */
 void theap_steal_attach(struct theap_queue *queue)
 {
 	hrtimer_setup(&queue->thief_resume, theap_thief_resumed, CLOCK_MONOTONIC,

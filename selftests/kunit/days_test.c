@@ -79,8 +79,8 @@ static void days_end(struct kunit_suite *suite)
 	kfree(tickers);
 }
 
-/* Each one-shot timer has expired once, and not early. */
-static void days_timers_expire_once(struct kunit *test)
+/* N is the parameter days=.  Each one-shot timer has expired once, and not early. */
+static void days_one_shot_timers_due_within_n_days_expire_once(struct kunit *test)
 {
 	unsigned int i;
 
@@ -107,7 +107,7 @@ static void days_tickers_do_not_drift(struct kunit *test)
 }
 
 static struct kunit_case days_cases[] = {
-	KUNIT_CASE(days_timers_expire_once),
+	KUNIT_CASE(days_one_shot_timers_due_within_n_days_expire_once),
 	KUNIT_CASE(days_tickers_do_not_drift),
 	{}
 };

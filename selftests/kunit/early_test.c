@@ -62,7 +62,10 @@ static void early_bucket_is_due_before_deadline(struct kunit *test)
 		ahead = bucket ? now + span - bucket->when : 0;
 		raw_spin_unlock_irqrestore(&queue->lock, flags);
 		KUNIT_EXPECT_GE(test, ahead, span / 256);
-		/* The queue may have read the clock 20 ms ago: then the window is wider. */
+		/*
+		 * The queue may have read the clock 20 ms ago.  By that old time, the deadline is
+		 * 20 ms farther ahead, so the queue may choose a wider window for the bucket.
+		 */
 		KUNIT_EXPECT_LE(test, ahead, 2 * (span + 20 * NSEC_PER_MSEC) / 128);
 	}
 }
@@ -209,7 +212,7 @@ static void early_timer_enters_inbox_if_moved_before_window(struct kunit *test)
 }
 
 /* If one batch of a late run has all timers of an early bucket, they expire in deadline order. */
-static void early_timers_of_late_run_expire_in_order(struct kunit *test)
+static void early_bucket_timers_expire_in_order_of_deadlines_if_run_is_late(struct kunit *test)
 {
 	struct test_timer *t = crowd(test, 2);
 	/* Both deadlines are in one window, which begins at @deadline, a multiple of its width. */
@@ -633,7 +636,7 @@ static struct kunit_case early_cases[] = {
 	KUNIT_CASE(early_periodic_timer_has_one_run_per_period),
 	KUNIT_CASE(early_stopped_or_postponed_timer_gets_no_heap_entry),
 	KUNIT_CASE(early_timer_enters_inbox_if_moved_before_window),
-	KUNIT_CASE(early_timers_of_late_run_expire_in_order),
+	KUNIT_CASE(early_bucket_timers_expire_in_order_of_deadlines_if_run_is_late),
 	KUNIT_CASE(early_bucket_that_was_freed_gets_no_more_timers),
 	KUNIT_CASE(early_check_moves_postponed_timer_to_another_bucket),
 	KUNIT_CASE(early_check_dequeues_timer_without_deadline),

@@ -312,7 +312,7 @@ static void exceed_budget(struct test_timer *t)
  * A queue whose run is throttled is late, but not stuck, so no CPU steals it.  The queue
  * counts as stuck if no run begins within steal_us after the end of the throttling.
  */
-static void steal_leaves_throttled_queue(struct kunit *test)
+static void steal_skips_throttled_queue(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	unsigned int nr = 10 * THEAP_BATCH;
@@ -605,7 +605,7 @@ static struct kunit_case steal_cases[] = {
 	KUNIT_CASE(steal_leaves_own_queue),
 	KUNIT_CASE(steal_us_of_0_switches_stealing_off),
 	KUNIT_CASE(steal_us_below_minimum_counts_as_minimum),
-	KUNIT_CASE(steal_leaves_throttled_queue),
+	KUNIT_CASE(steal_skips_throttled_queue),
 	KUNIT_CASE(steal_thief_resumes_its_throttled_run),
 	KUNIT_CASE(steal_owning_cpu_resumes_after_stuck_thief),
 	KUNIT_CASE(steal_scan_ends_when_budget_is_exceeded),

@@ -100,8 +100,10 @@ byte stuck = NO_CPU
 bool resume, thief_resume
 
 /*
- * The watchdog.  until: theap_watchdog_until.  expires: when each watchdog timer expires; S64_MIN:
- * again and again; NEVER: it is not armed.
+ * The watchdog.  until models theap_watchdog_until (watchdog.c).  S64_MIN: the watchdog does not
+ * sleep.  LATER - 1: it sleeps until that time at most.  NEVER: it is not armed.  expires: the
+ * time at which each watchdog timer expires.  S64_MIN: the timer may expire at any step.  NEVER:
+ * the timer is not armed.
  */
 byte until = NEVER, expires[2] = NEVER
 

@@ -523,7 +523,11 @@ static bool take_step(struct timerheap *th)
 		return false;
 	stepped = p->stepped;
 	p->stepped = false;
-	/* Keep the descriptor readable if a KICK has added an entry since the caller found none. */
+	/*
+	 * The unreported clock step has kept the descriptor readable.  If the ring is empty, make
+	 * the descriptor unreadable until the time of first_wake().  If a KICK has added an entry
+	 * since the caller found none, keep the descriptor readable.
+	 */
 	if (stepped && !unread(th))
 		__timerheap_wake_at(th, first_wake(th));
 	unlock(th);

@@ -132,7 +132,10 @@ static const struct peer sleeper;
 static const struct contender {
 	const char *name;
 	const struct peer *peer;	/* the flows' timers */
-	/* The timers of a neighbor of the same user; NULL: as @peer.  Another user uses slots. */
+	/*
+	 * The timers of a neighbor of the same user; NULL: the same as @peer.  A neighbor that is
+	 * another user always has slots of timerheap.
+	 */
 	const struct peer *others;
 	void (*wait)(void *set);	/* NULL: the peer waits in its reap() */
 	bool ordinary;			/* the reader has no real-time priority */
