@@ -107,7 +107,7 @@ static void steal_runs_overdue_queue_once(struct kunit *test)
 }
 
 /* A queue that has been due for less than steal_us is left to its owning CPU. */
-static void steal_leaves_recently_due_queue(struct kunit *test)
+static void steal_skips_recently_due_queue(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
 
@@ -122,7 +122,7 @@ static void steal_leaves_recently_due_queue(struct kunit *test)
 }
 
 /* A queue is not stolen while a run of it makes progress, or while another thief runs it. */
-static void steal_leaves_running_queue(struct kunit *test)
+static void steal_skips_running_queue(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 1);
@@ -250,7 +250,7 @@ static void steal_thief_notifies_owning_cpu_of_next_deadline_at_end(struct kunit
 }
 
 /* A CPU does not steal its own queue. */
-static void steal_leaves_own_queue(struct kunit *test)
+static void steal_skips_own_queue(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
 
@@ -598,11 +598,11 @@ int steal_test_init(struct kunit *test)
 
 static struct kunit_case steal_cases[] = {
 	KUNIT_CASE(steal_runs_overdue_queue_once),
-	KUNIT_CASE(steal_leaves_recently_due_queue),
-	KUNIT_CASE(steal_leaves_running_queue),
+	KUNIT_CASE(steal_skips_recently_due_queue),
+	KUNIT_CASE(steal_skips_running_queue),
 	KUNIT_CASE(steal_continues_preempted_run),
 	KUNIT_CASE(steal_thief_notifies_owning_cpu_of_next_deadline_at_end),
-	KUNIT_CASE(steal_leaves_own_queue),
+	KUNIT_CASE(steal_skips_own_queue),
 	KUNIT_CASE(steal_us_of_0_switches_stealing_off),
 	KUNIT_CASE(steal_us_below_minimum_counts_as_minimum),
 	KUNIT_CASE(steal_skips_throttled_queue),
