@@ -189,7 +189,10 @@ static void watchdog_steals_stuck_queue(struct kunit *test)
 	atomic_set(&test_queue()->ipi_pending, 0);
 }
 
-/* A watchdog timer that is late moves to another CPU.  One that is not late stays. */
+/*
+ * If a watchdog timer of this CPU is over half a period late, the check moves the timer to another
+ * CPU, if there is one.  A timer that is not late stays.
+ */
 static void watchdog_timer_that_is_late_moves_to_another_cpu(struct kunit *test)
 {
 	s64 span = 20 * NSEC_PER_MSEC;
@@ -301,7 +304,7 @@ static void expire_one(struct kunit *test)
  * A watchdog timer that expires arms both watchdog timers.  If the first deadline is a day ahead,
  * both sleep.  If the first deadline is 1 s ahead, both are armed for one period, 2 s.
  */
-static void watchdog_timer_that_expires_arms_both_timers(struct kunit *test)
+static void watchdog_timer_that_expires_arms_itself_and_the_other(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 2);
 
@@ -428,7 +431,7 @@ static struct kunit_case watchdog_cases[] = {
 	KUNIT_CASE(watchdog_timer_that_is_late_moves_to_another_cpu),
 	KUNIT_CASE(watchdog_timer_leaves_offline_cpu),
 	KUNIT_CASE(watchdog_timers_are_both_on_the_only_housekeeping_cpu),
-	KUNIT_CASE(watchdog_timer_that_expires_arms_both_timers),
+	KUNIT_CASE(watchdog_timer_that_expires_arms_itself_and_the_other),
 	KUNIT_CASE(watchdog_visits_only_queues_with_timers),
 	KUNIT_CASE(watchdog_scans_queue_from_start_until_found_empty),
 	KUNIT_CASE(watchdog_that_is_awake_is_not_woken_again),

@@ -231,7 +231,7 @@ inline arm(if_pending) {
 		period = p;
 #ifndef M_ARM_DEADLINE_FIRST
 #ifndef M_NO_B_ARM
-		barrier();	/* (B), as in check() */
+		barrier();	/* (B): store queued before the exchange of deadline */
 #endif
 		exchange_deadline(if_pending);
 #endif

@@ -422,7 +422,7 @@ impl Library {
             if unsafe { self.next_in_ring(event) } {
                 return true;
             }
-            // SAFETY: the context is valid, and the caller takes events.
+            // SAFETY: the context is valid, and the caller is the only thread that takes events.
             if !self.is_in_process() || !unsafe { sys::__timerheap_expire(self.pointer()) } {
                 return false;
             }
@@ -431,13 +431,14 @@ impl Library {
 
     /// Take the next event if its deadline is before `before`.
     pub unsafe fn next_before(&self, event: &mut sys::Event, before: u64) -> bool {
-        // SAFETY: the context is valid, `event` can be written, and the caller takes events.
+        // SAFETY: the context is valid, `event` can be written, and the caller is the only thread
+        // that takes events.
         unsafe { sys::timerheap_next_before(self.pointer(), event, before) }
     }
 
     /// Wait for an event.  `timeout`: nanoseconds; negative: no limit.
     pub unsafe fn wait(&self, timeout: i64) -> Result<bool, Error> {
-        // SAFETY: the context is valid, and the caller takes events.
+        // SAFETY: the context is valid, and the caller is the only thread that takes events.
         Error::check(unsafe { sys::timerheap_wait(self.pointer(), timeout) })
             .map(|result| result != 0)
     }
@@ -447,12 +448,13 @@ impl Library {
     /// of timerheap_sync().
     pub unsafe fn sync(&self) -> Result<u64, Error> {
         let mut next = 0;
-        // SAFETY: the context is valid, `next` can be written, and the caller takes events.
+        // SAFETY: the context is valid, `next` can be written, and the caller is the only thread
+        // that takes events.
         Error::check(unsafe { sys::timerheap_sync(self.pointer(), &mut next) }).map(|_| next)
     }
 
     pub unsafe fn grow(&self, slots: u32) -> Result<(), Error> {
-        // SAFETY: the context is valid, and the caller takes events.
+        // SAFETY: the context is valid, and the caller is the only thread that takes events.
         Error::check(unsafe { sys::timerheap_grow(self.pointer(), slots) }).map(drop)
     }
 }
