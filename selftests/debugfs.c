@@ -292,8 +292,8 @@ static int64_t expired_above(const char *text, int64_t least)
 	return all;
 }
 
-/* The histogram counts each expiration once, in the step of its lateness. */
-TEST_F(debugfs, lateness_histogram_counts_each_expiration_once)
+/* The histogram counts once each event that a run adds to the ring, in the step of its lateness. */
+TEST_F(debugfs, lateness_histogram_counts_each_event_that_a_run_adds_once)
 {
 	char *before = read_file("lateness"), *after;
 	struct timerheap_event events[SLOTS];

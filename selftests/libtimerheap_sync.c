@@ -142,8 +142,8 @@ TEST_F(libtimerheap_sync, sync_sorts_events_by_deadline)
 	EXPECT_EQ(0, self->wrong);
 }
 
-/* The library ignores a wrong number or a wrong head that another process writes to the ring. */
-TEST_F(libtimerheap_sync, wrong_number_or_head_in_ring_is_ignored)
+/* The library ignores a wrong slot number or head that another process writes to the ring. */
+TEST_F(libtimerheap_sync, wrong_slot_number_or_head_in_ring_is_ignored)
 {
 	unsigned int seed = 3;
 	uint64_t next;

@@ -723,7 +723,7 @@ static void *kick_forever(void *arg)
  * no expirations.  User Mode Linux without SMP runs one thread at a time, and mostly switches
  * threads in system calls.  So the first thread yields in one arming of 100, to let the other kick.
  */
-TEST_F(protocol, each_arming_ends_once_while_another_thread_kicks)
+TEST_F(protocol, each_arming_ends_in_stop_or_event_while_another_thread_kicks)
 {
 	struct kicker kicker = { .map = &self->map };
 	uint64_t armed = 0, stopped = 0, expired = 0;

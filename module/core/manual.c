@@ -22,7 +22,9 @@
  *
  * A mutex allows one advance at a time.  During an advance other tasks may start timers.
  * The clock may pass the deadline of such a timer before the timer is queued.  No hrtimer
- * expires for that timer, so both sides check:
+ * expires for that timer, so both sides check.  The fields @first and @earliest of the queue are
+ * the first deadline in its heap and the earliest in its inbox.  To catch up is to run the queue
+ * without an advance of the clock.  (R) marks the two barriers that pair:
  *
  *	start, modify				advance
  *	  first or earliest <- the deadline	  now <- the new time

@@ -334,8 +334,8 @@ static void bucket_delays_no_timers_that_are_due_before_it(struct kunit *test)
 }
 
 /*
- * If a batch ends in a bucket, no timer that is due after the bucket expires before the rest of the
- * bucket.
+ * A batch may end in the middle of a bucket.  The rest of the bucket then expires before all timers
+ * whose deadlines are later than that of the bucket.
  */
 static void bucket_expires_before_timers_that_are_due_after_it(struct kunit *test)
 {

@@ -435,7 +435,7 @@ static void start_and_move(struct test_timer *t, unsigned int nr, s64 at)
  * deadline as the timer that left just before, it gets a bucket that is due at the deadline: t[1]
  * and t[2] of the test.  Otherwise it gets a heap entry: t[0], t[3] and t[4].
  */
-static void early_near_timers_of_one_deadline_share_bucket(struct kunit *test)
+static void early_timer_gets_bucket_if_timer_before_it_had_same_near_deadline(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = crowd(test, 5);
@@ -643,7 +643,7 @@ static struct kunit_case early_cases[] = {
 	KUNIT_CASE(early_bucket_gets_timer_that_stays_queued_after_its_expiry),
 	KUNIT_CASE(early_crowded_queue_keeps_spare_buckets),
 	KUNIT_CASE(early_check_does_not_round_deadline_again),
-	KUNIT_CASE(early_near_timers_of_one_deadline_share_bucket),
+	KUNIT_CASE(early_timer_gets_bucket_if_timer_before_it_had_same_near_deadline),
 	KUNIT_CASE(early_near_timers_get_no_bucket_if_few_are_spare),
 	KUNIT_CASE(early_bucket_delays_no_timer_that_is_due),
 	KUNIT_CASE(early_bucket_that_is_due_gets_no_more_timers),

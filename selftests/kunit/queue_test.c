@@ -228,7 +228,7 @@ static void queue_push_removes_at_most_4_stopped_timers(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->first, deadline + 4);
 }
 
-/* A stopped timer keeps one entry, however often the timer is started and stopped. */
+/* A timer has at most one heap entry, however often the timer is started and stopped. */
 static void queue_stopped_timers_have_at_most_one_heap_entry_each(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();

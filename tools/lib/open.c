@@ -86,8 +86,9 @@ static uint32_t choose(uint32_t flags)
 }
 
 /*
- * Open a context in the kernel if the choice permits that.  If the choice does not, or the kernel
- * cannot serve contexts here, open it in the process if the choice permits that.
+ * Open a context in an engine that choose() returns; with KERNEL_PROTOCOL, only in the kernel.  If
+ * choose() returns both engines, try the kernel first.  Then try the process only if the kernel
+ * cannot serve contexts here, not if the kernel refuses this context.
  * Return: 0 or a positive error number.
  */
 static int open_by_choice(struct context *context, struct timerheap_setup *setup,

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * timerheap through its mapped slots, with the library.  One KICK per turn handles all slots
- * that need a check by the kernel.  The program reads the events from the event ring.
+ * timerheap through its mapped slots, with the library.  At the end of each turn of the workload's
+ * event loop (peers.h), one KICK handles all slots that need a check by the kernel.  If more than
+ * 4 * BURST slots need a check in one turn, a KICK handles each 4 * BURST of them.  The program
+ * reads the events from the event ring.
  *
  * The slots are those of the device ("timerheap, slots"), or those of the library's engine in the
  * process, which needs no module ("timerheap, process").

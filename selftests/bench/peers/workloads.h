@@ -73,7 +73,8 @@ void measure_expiry(const struct peer *peer, void *set, uint32_t n);
 void measure_expiry_threads(const struct peer *peer, uint32_t n, int nr);
 
 /*
- * machine.c: the busy seconds of all CPUs added up, interrupts included.  Only the difference of
+ * machine.c: the busy seconds of all CPUs added up, interrupts included.  Exception: since Linux 7,
+ * interrupts of an idle CPU may count as idle time (../halted/halted.c).  Only the difference of
  * two readings is meaningful.
  */
 double machine_busy(void);
