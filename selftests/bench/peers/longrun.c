@@ -41,11 +41,13 @@
  * are subtracted.
  */
 #include <err.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -385,16 +387,21 @@ static void serve(uint64_t duration)
 	} while (peer_now < end);
 }
 
-/* Counters of the machine, read before and after a measurement: busy seconds and interrupts. */
+/*
+ * Counters of the machine, read before and after a measurement: busy seconds and interrupts.  Also
+ * the module's counters of runs, and of timers that a run has checked.
+ */
 struct state {
 	double busy;
-	long long interrupts;
+	long long interrupts, runs, checks;
 };
 
 static struct state state_now(void)
 {
 	struct state state = { .busy = bench_busy() };
 	FILE *file = fopen("/proc/stat", "r");
+	int device = open("/dev/timerheap", O_RDWR);
+	struct timerheap_info info;
 	char line[4096];
 
 	while (file && fgets(line, sizeof(line), file))
@@ -403,6 +410,11 @@ static struct state state_now(void)
 	if (!file || !state.interrupts)
 		errx(1, "/proc/stat has no interrupts");
 	fclose(file);
+	if (device < 0 || ioctl(device, TIMERHEAP_IOC_INFO, &info))
+		err(1, "/dev/timerheap");
+	close(device);
+	state.runs = info.runs;
+	state.checks = info.checked;
 	return state;
 }
 
@@ -426,12 +438,14 @@ static void spread_out(void)
 	}
 }
 
-/* Return: the busy seconds and the interrupts per second of a measurement. */
+/* Return: the busy seconds, and the other counts, per second of a measurement. */
 static struct state per_second(struct state before, struct state after)
 {
 	return (struct state){
 		(after.busy - before.busy) / seconds,
 		(after.interrupts - before.interrupts) / seconds,
+		(after.runs - before.runs) / seconds,
+		(after.checks - before.checks) / seconds,
 	};
 }
 
@@ -518,6 +532,10 @@ static void put_state(const char *name, struct state state)
 	}
 	put(name, (state.busy - base->busy) * 100, "%");
 	put(name, state.interrupts - base->interrupts, "interrupts/s");
+	if (state.runs) {
+		put(name, state.runs, "runs/s");
+		put(name, state.checks, "checks/s");
+	}
 	if (!work->periodic) {
 		put(name, (double)expired / seconds, "expiries/s");
 		put(name, latest / 1e3, "us late at most");
