@@ -20,13 +20,13 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/time.h>
-#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <timerheap.hpp>
 
 #include "cpp_test.hpp"
+#include "step_test.h"
 
 #if __cplusplus >= 202002L
 #include <ranges>
@@ -307,29 +307,6 @@ TEST(wait_ends_for_timeout_event_and_signal)
 	setitimer(ITIMER_REAL, &tick, nullptr);
 	sigaction(SIGALRM, &former, nullptr);
 	alarm(60);
-}
-
-/*
- * Simulate steps of CLOCK_REALTIME, which a test must not make on a machine in use.  The linker's
- * --wrap makes the library call __wrap_timerfd_settime().  As after a step, the next @steps calls
- * with TFD_TIMER_CANCEL_ON_SET arm the timerfd, but fail with ECANCELED.
- */
-static int steps;
-
-extern "C" {
-decltype(timerfd_settime) __real_timerfd_settime, __wrap_timerfd_settime;
-
-int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *value,
-			   struct itimerspec *former) noexcept
-{
-	int ret = __real_timerfd_settime(fd, flags, value, former);
-
-	if (ret || !(flags & TFD_TIMER_CANCEL_ON_SET) || !steps)
-		return ret;
-	steps--;
-	errno = ECANCELED;
-	return -1;
-}
 }
 
 TEST(clock_step_is_reported_once)

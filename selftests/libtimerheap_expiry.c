@@ -9,6 +9,7 @@
 #include <dirent.h>
 
 #include "library_test.h"
+#include "step_test.h"
 
 #define SLOTS	64
 
@@ -122,6 +123,21 @@ TEST_F(expiry, earlier_deadline_wakes_thread)
 	EXPECT_EQ(1, added(self->th));
 	TH_WAIT_UNTIL(added(self->th) == 2);
 	EXPECT_EQ(2, added(self->th));
+}
+
+/*
+ * A clock step makes the library arm the timerfd of the thread again.  If the clock was stepped
+ * once more meanwhile, the timerfd is armed nonetheless, and the start succeeds.
+ */
+TEST_F(expiry, start_succeeds_and_wakes_thread_despite_two_clock_steps)
+{
+	uint64_t begin = timerheap_now(self->th);
+
+	steps = 2;
+	EXPECT_EQ(0, timerheap_start(self->th, 0, begin + 10 * MSEC));
+	EXPECT_EQ(variant->clock == CLOCK_MONOTONIC ? 2 : 0, steps);
+	TH_WAIT_UNTIL(added(self->th) == 1);
+	EXPECT_EQ(1, added(self->th));
 }
 
 /*

@@ -123,12 +123,24 @@ static int set_eventfd(int fd, bool readable)
 	return ret < 0 && errno != EAGAIN ? -errno : 0;
 }
 
-/* Arm a timerfd of a context.  Return: 0 or a negative error. */
+/* Arm a timerfd of a context.  Return: 0; -ECANCELED: a clock step; or another negative error. */
 static int arm(const struct timerheap *th, int fd, uint64_t when)
 {
 	uint64_t offset = th->clock == CLOCK_TAI ? tai_offset() : 0;
 
 	return set_timerfd(fd, when > offset ? when - offset : 1, th->process->can_step);
+}
+
+/*
+ * Arm a timerfd again after a clock step, even at the same time: tai_offset() may have read one
+ * clock before the step.  After a further step the timerfd is armed, too.  Return: as arm(), but 0
+ * after a step.
+ */
+static int arm_again(const struct timerheap *th, int fd, uint64_t when)
+{
+	int error = arm(th, fd, when);
+
+	return error == -ECANCELED ? 0 : error;
 }
 
 int __timerheap_wake_at(struct timerheap *th, uint64_t when)
@@ -145,12 +157,7 @@ int __timerheap_wake_at(struct timerheap *th, uint64_t when)
 	p->stepped |= p->report;
 	if (p->stepped)
 		p->armed = 1;
-	/*
-	 * The clock was stepped.  Arm again, even at the same time: tai_offset() may have read one
-	 * clock before the step.
-	 */
-	error = arm(th, th->fd, p->armed);
-	return error == -ECANCELED ? 0 : error;
+	return arm_again(th, th->fd, p->armed);
 }
 
 int __timerheap_wake_thread_at(struct timerheap *th, uint64_t when)
@@ -158,9 +165,8 @@ int __timerheap_wake_thread_at(struct timerheap *th, uint64_t when)
 	int fd = context_of(th)->thread_fd, error;
 
 	error = arm(th, fd, when);
-	/* After a clock step, arm again: tai_offset() may have read one clock before the step. */
 	if (error == -ECANCELED)
-		error = arm(th, fd, when);
+		error = arm_again(th, fd, when);
 	th->process->thread_at = error ? TIMERHEAP_NEVER : when;
 	return error;
 }

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Simulate steps of CLOCK_REALTIME, which a test must not make on a machine in use.
+ *
+ * The program is linked with -Wl,--wrap=timerfd_settime, so the library calls the function
+ * __wrap_timerfd_settime() of this header.
+ */
+#ifndef STEP_TEST_H
+#define STEP_TEST_H
+
+#include <errno.h>
+#include <sys/timerfd.h>
+
+/* As after a step, the next @steps calls with TFD_TIMER_CANCEL_ON_SET fail with ECANCELED. */
+static int steps;
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+int __real_timerfd_settime(int fd, int flags, const struct itimerspec *value,
+			   struct itimerspec *former);
+int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *value,
+			   struct itimerspec *former);
+
+/* Arm a timerfd.  The calls that simulate a step arm it, too, as the kernel does. */
+int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *value,
+			   struct itimerspec *former)
+{
+	int ret = __real_timerfd_settime(fd, flags, value, former);
+
+	if (ret || !(flags & TFD_TIMER_CANCEL_ON_SET) || !steps)
+		return ret;
+	steps--;
+	errno = ECANCELED;
+	return -1;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* STEP_TEST_H */
