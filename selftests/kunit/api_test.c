@@ -191,7 +191,7 @@ static void api_stopped_timer_does_not_expire(struct kunit *test)
 }
 
 /* Both start and modify change a pending timer's deadline.  Only start arms an idle timer. */
-static void api_modify_changes_only_pending_timer(struct kunit *test)
+static void api_modify_changes_pending_timer_and_starts_no_idle_timer(struct kunit *test)
 {
 	struct probe *p = probe_make(test);
 	ktime_t now = ktime_get();
@@ -217,7 +217,7 @@ static ktime_t return_next_period(struct probe *probe, ktime_t when, ktime_t now
 }
 
 /* A timer whose function returns the next deadline is a ticker.  The ticker does not drift. */
-static void api_timer_function_that_returns_next_deadline_makes_ticker(struct kunit *test)
+static void api_function_that_returns_next_deadline_restarts_timer_without_drift(struct kunit *test)
 {
 	struct probe *p = probe_make(test);
 	ktime_t first = ktime_add_ms(ktime_get(), 2);
@@ -257,7 +257,7 @@ static ktime_t start_in_3_ms_return_1_ms(struct probe *probe, ktime_t when, ktim
 }
 
 /* A start in the function takes precedence over the deadline that the function returns. */
-static void api_start_in_function_overrides_deadline_it_returns(struct kunit *test)
+static void api_start_in_function_overrides_return_value_of_function(struct kunit *test)
 {
 	struct probe *p = probe_make(test);
 	ktime_t before = ktime_get();
@@ -275,7 +275,7 @@ static ktime_t stop_and_return_now(struct probe *probe, ktime_t when, ktime_t no
 }
 
 /* A stop in the function takes precedence over the deadline that the function returns. */
-static void api_stop_in_function_overrides_deadline_it_returns(struct kunit *test)
+static void api_stop_in_function_overrides_return_value_of_function(struct kunit *test)
 {
 	struct probe *p = probe_make(test);
 
@@ -417,7 +417,7 @@ static ktime_t return_soon(struct probe *probe, ktime_t when, ktime_t now)
  * at least a fifth by design.  A busy host may take a part of that time, so the test requires
  * only 1 %.
  */
-static void api_self_starting_timer_leaves_cpu_to_tasks(struct kunit *test)
+static void api_self_starting_timer_does_not_starve_tasks(struct kunit *test)
 {
 	static const unsigned int delays[] = { 0, 1000, 3000, 10000, 30000 };
 	struct theap_queue *queue = stay_on_this_cpu();
@@ -485,7 +485,7 @@ static ktime_t self_freeing_function(struct timerheap_timer *timer, ktime_t when
 }
 
 /* The functions of 1000 timers release their timers, and free the objects that embed them. */
-static void api_timer_function_releases_its_timer(struct kunit *test)
+static void api_timer_function_can_release_and_free_its_timer(struct kunit *test)
 {
 	unsigned int i, ms;
 
@@ -580,7 +580,7 @@ static void api_hard_interrupt_starts_modifies_and_stops_timers(struct kunit *te
 }
 
 /* A timer can be started, modified and stopped under a raw spinlock. */
-static void api_timer_starts_and_stops_under_raw_spinlock(struct kunit *test)
+static void api_caller_under_raw_spinlock_can_start_modify_and_stop_timer(struct kunit *test)
 {
 	static DEFINE_RAW_SPINLOCK(lock);
 	struct probe *p = probe_make(test);
@@ -707,7 +707,7 @@ static int random_calls(void *unused)
  * function of a shared timer never runs on two CPUs at once.  Afterwards timerheap_destroy() stops
  * all shared timers.
  */
-static void api_timer_function_is_exclusive_under_random_calls(struct kunit *test)
+static void api_random_calls_never_run_a_function_on_two_cpus_at_once(struct kunit *test)
 {
 	unsigned int i, nr = num_online_cpus() + 1, called = 0;
 	struct task_struct **threads = kunit_kcalloc(test, nr, sizeof(*threads), GFP_KERNEL);
@@ -765,22 +765,22 @@ static struct kunit_case api_cases[] = {
 	KUNIT_CASE(api_past_deadline_expires_and_ktime_max_does_not),
 	KUNIT_CASE(api_init_accepts_4_clocks),
 	KUNIT_CASE(api_stopped_timer_does_not_expire),
-	KUNIT_CASE(api_modify_changes_only_pending_timer),
-	KUNIT_CASE(api_timer_function_that_returns_next_deadline_makes_ticker),
+	KUNIT_CASE(api_modify_changes_pending_timer_and_starts_no_idle_timer),
+	KUNIT_CASE(api_function_that_returns_next_deadline_restarts_timer_without_drift),
 	KUNIT_CASE(api_forward_returns_first_deadline_of_ticker_after_now),
-	KUNIT_CASE(api_start_in_function_overrides_deadline_it_returns),
-	KUNIT_CASE(api_stop_in_function_overrides_deadline_it_returns),
+	KUNIT_CASE(api_start_in_function_overrides_return_value_of_function),
+	KUNIT_CASE(api_stop_in_function_overrides_return_value_of_function),
 	KUNIT_CASE(api_stop_sync_stops_self_starting_timer),
 	KUNIT_CASE(api_start_after_destroy_has_no_effect),
 	KUNIT_CASE(api_destroyed_timer_can_be_freed),
-	KUNIT_CASE(api_timer_function_releases_its_timer),
+	KUNIT_CASE(api_timer_function_can_release_and_free_its_timer),
 	KUNIT_CASE(api_release_fails_while_another_caller_stops_the_timer),
 	KUNIT_CASE(api_destroyed_timers_free_heap_memory),
 	KUNIT_CASE(api_hard_interrupt_starts_modifies_and_stops_timers),
-	KUNIT_CASE(api_timer_starts_and_stops_under_raw_spinlock),
+	KUNIT_CASE(api_caller_under_raw_spinlock_can_start_modify_and_stop_timer),
 	KUNIT_CASE(api_init_succeeds_in_atomic_context),
-	KUNIT_CASE(api_self_starting_timer_leaves_cpu_to_tasks),
-	KUNIT_CASE(api_timer_function_is_exclusive_under_random_calls),
+	KUNIT_CASE(api_self_starting_timer_does_not_starve_tasks),
+	KUNIT_CASE(api_random_calls_never_run_a_function_on_two_cpus_at_once),
 	{}
 };
 

@@ -42,7 +42,7 @@ static s64 bucket_deadline(s64 from_now)
  * 1/64 ms.  Slack below 2^14 ns counts as 0, and the deadline is not rounded.  No deadline is
  * rounded up beyond THEAP_NEVER.
  */
-static void bucket_deadline_is_roundest_time_within_slack(struct kunit *test)
+static void bucket_deadline_is_multiple_of_largest_power_of_2_within_slack(struct kunit *test)
 {
 	KUNIT_EXPECT_EQ(test, round_up_by(5, 0), 5);
 	KUNIT_EXPECT_EQ(test, round_up_by(5, THEAP_SLACK_MIN - 1), 5);
@@ -120,7 +120,7 @@ static void bucket_timers_expire_once(struct kunit *test)
  * A stop changes only the state, and the timer stays in its bucket.  The timer is removed
  * when the bucket is due.  go-zero's test RemoveTimer also stops a timer before it is due.
  */
-static void bucket_keeps_stopped_timer_until_due(struct kunit *test)
+static void bucket_stopped_timer_is_removed_when_its_bucket_is_due(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 3);
@@ -149,7 +149,7 @@ static void bucket_keeps_stopped_timer_until_due(struct kunit *test)
  * A postponed timer stays in its bucket, and is requeued once, when that bucket is due.
  * go-zero's tests MoveTimer and SetAndMoveTwice also postpone a timer.
  */
-static void bucket_keeps_postponed_timer_until_due(struct kunit *test)
+static void bucket_postponed_timer_is_requeued_when_its_old_bucket_is_due(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 1);
@@ -257,7 +257,7 @@ static void bucket_periodic_timer_does_not_drift(struct kunit *test)
  * If a run is throttled in the middle of a due bucket, the timers left in the bucket stay due.
  * The first deadline of the queue is that of the bucket until a later run has expired these timers.
  */
-static void bucket_stays_due_when_run_is_throttled(struct kunit *test)
+static void bucket_timers_that_throttled_run_did_not_expire_stay_due(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	unsigned int i, nr = 3 * THEAP_BATCH, called = 0;
@@ -303,7 +303,7 @@ static void run_batches(struct kunit *test, unsigned int nr)
  * The children of that bucket are four buckets that are not due.  The root, its other children, and
  * the entries below these are timers that are due before the bucket.
  */
-static void bucket_delays_no_timers_that_are_due_before_it(struct kunit *test)
+static void bucket_with_many_timers_delays_no_timer_with_earlier_deadline(struct kunit *test)
 {
 	unsigned int i, nr = 10 * THEAP_BATCH;
 	struct test_timer *t = test_timers(test, nr + 20), *others = t + nr;
@@ -337,7 +337,7 @@ static void bucket_delays_no_timers_that_are_due_before_it(struct kunit *test)
  * A batch may end in the middle of a bucket.  The rest of the bucket then expires before all timers
  * whose deadlines are later than that of the bucket.
  */
-static void bucket_expires_before_timers_that_are_due_after_it(struct kunit *test)
+static void bucket_split_between_batches_expires_before_later_deadlines(struct kunit *test)
 {
 	unsigned int i, nr = 2 * THEAP_BATCH;
 	struct test_timer *t = test_timers(test, 4 * nr);
@@ -361,7 +361,7 @@ static void bucket_expires_before_timers_that_are_due_after_it(struct kunit *tes
  * If a batch ends just before it handles the first timer of a bucket, the next batch goes on with
  * that bucket.  @before is the number of timers that are due before the bucket.
  */
-static void bucket_at_end_of_batch_is_handled_by_next_batch(struct kunit *test)
+static void bucket_expires_in_next_batch_if_batch_ends_just_before_bucket(struct kunit *test)
 {
 	unsigned int i, before, nr = 2 * THEAP_BATCH, called[3];
 
@@ -392,7 +392,7 @@ static void bucket_at_end_of_batch_is_handled_by_next_batch(struct kunit *test)
  * If the clock is stepped back after a run has found a bucket due, the bucket's timers do not
  * expire early.  The test steps no clock, but makes a bucket due a day too early.
  */
-static void bucket_timers_are_not_early_after_clock_step(struct kunit *test)
+static void bucket_timers_do_not_expire_early_if_clock_is_stepped_back(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 1);
@@ -453,7 +453,7 @@ static void manual_start(struct kunit *test, struct theap_queue *queue, struct t
  * The deadlines are 4.1 s apart, so each timer needs its own bucket.  There are more timers than a
  * queue can have buckets.
  */
-static void bucket_limit_gives_further_timers_their_own_heap_entries(struct kunit *test)
+static void bucket_timer_gets_own_heap_entry_if_no_bucket_is_free(struct kunit *test)
 {
 	struct theap_queue *queue = manual_queue(test);
 	unsigned int i, nr = THEAP_BUCKETS_MAX + 2000;
@@ -482,7 +482,7 @@ static void bucket_limit_gives_further_timers_their_own_heap_entries(struct kuni
  * The queue of a manual clock gets no early buckets, even if the queue is crowded.  With an early
  * bucket, an advance could set the clock to the time of that bucket, at which no timer is due.
  */
-static void bucket_manual_clock_has_no_early_bucket(struct kunit *test)
+static void bucket_manual_clock_timers_without_slack_get_own_heap_entries(struct kunit *test)
 {
 	struct theap_queue *queue = manual_queue(test);
 	unsigned int i, nr = THEAP_CROWD + 10;
@@ -576,7 +576,7 @@ static u32 count_buckets(struct kunit *test, struct theap_queue *queue, u64 slac
  * With 1 ms of slack, there is at most one bucket per millisecond.  The same holds for random
  * slacks of 1 to 2 ms.  With 10 ms of slack, there is at most one bucket per 8 ms.
  */
-static void bucket_count_is_bounded_by_slack(struct kunit *test)
+static void bucket_count_is_at_most_one_per_ms_with_1_ms_of_slack(struct kunit *test)
 {
 	struct theap_queue *queue = manual_queue(test);
 	u32 equal = count_buckets(test, queue, NSEC_PER_MSEC, 1);
@@ -591,24 +591,24 @@ static void bucket_count_is_bounded_by_slack(struct kunit *test)
 }
 
 static struct kunit_case bucket_cases[] = {
-	KUNIT_CASE(bucket_deadline_is_roundest_time_within_slack),
+	KUNIT_CASE(bucket_deadline_is_multiple_of_largest_power_of_2_within_slack),
 	KUNIT_CASE(bucket_timers_with_equal_rounded_deadlines_share_heap_entry),
 	KUNIT_CASE(bucket_timers_expire_once),
-	KUNIT_CASE(bucket_keeps_stopped_timer_until_due),
-	KUNIT_CASE(bucket_keeps_postponed_timer_until_due),
+	KUNIT_CASE(bucket_stopped_timer_is_removed_when_its_bucket_is_due),
+	KUNIT_CASE(bucket_postponed_timer_is_requeued_when_its_old_bucket_is_due),
 	KUNIT_CASE(bucket_timer_with_earlier_deadline_moves_to_earlier_bucket),
 	KUNIT_CASE(bucket_new_slack_takes_effect_at_requeue),
 	KUNIT_CASE(bucket_periodic_timer_does_not_drift),
-	KUNIT_CASE(bucket_stays_due_when_run_is_throttled),
-	KUNIT_CASE(bucket_delays_no_timers_that_are_due_before_it),
-	KUNIT_CASE(bucket_expires_before_timers_that_are_due_after_it),
-	KUNIT_CASE(bucket_at_end_of_batch_is_handled_by_next_batch),
-	KUNIT_CASE(bucket_timers_are_not_early_after_clock_step),
-	KUNIT_CASE(bucket_limit_gives_further_timers_their_own_heap_entries),
-	KUNIT_CASE(bucket_manual_clock_has_no_early_bucket),
+	KUNIT_CASE(bucket_timers_that_throttled_run_did_not_expire_stay_due),
+	KUNIT_CASE(bucket_with_many_timers_delays_no_timer_with_earlier_deadline),
+	KUNIT_CASE(bucket_split_between_batches_expires_before_later_deadlines),
+	KUNIT_CASE(bucket_expires_in_next_batch_if_batch_ends_just_before_bucket),
+	KUNIT_CASE(bucket_timers_do_not_expire_early_if_clock_is_stepped_back),
+	KUNIT_CASE(bucket_timer_gets_own_heap_entry_if_no_bucket_is_free),
+	KUNIT_CASE(bucket_manual_clock_timers_without_slack_get_own_heap_entries),
 	KUNIT_CASE(bucket_clear_frees_one_batch_of_empty_buckets_per_call),
 	KUNIT_CASE(bucket_rounding_of_random_deadlines_stays_within_slack),
-	KUNIT_CASE(bucket_count_is_bounded_by_slack),
+	KUNIT_CASE(bucket_count_is_at_most_one_per_ms_with_1_ms_of_slack),
 	{}
 };
 

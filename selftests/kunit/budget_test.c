@@ -26,7 +26,7 @@ static u64 charge(u64 *until, u64 now, u64 used, u64 saved)
  * 1 us of use at 5 % moves @until ahead by 20 us.  The first use has begun 1 us before T0, and
  * @until moves ahead from there: to 19 us after T0.
  */
-static void budget_use_at_5_percent_moves_until_by_20_times_its_duration(struct kunit *test)
+static void budget_at_5_percent_repays_each_us_of_use_in_20_us(struct kunit *test)
 {
 	u64 until = 0;
 
@@ -56,7 +56,7 @@ static void budget_saves_at_most_400_ms_of_unused_time(struct kunit *test)
  * However much is charged, a charge moves @until to at most THEAP_REST_MAX after the time of the
  * charge.  If @until is later already, it does not change.
  */
-static void budget_charge_throttles_for_at_most_the_given_maximum(struct kunit *test)
+static void budget_charge_never_extends_throttling_beyond_the_given_maximum(struct kunit *test)
 {
 	u64 until = T0;
 
@@ -187,7 +187,7 @@ static void budget_counts_cpu_time_of_account_without_limit(struct kunit *test)
  * Of a run that takes longer than 20 ms, 20 ms are charged, since the host may have stopped the
  * machine.  Of a second such run soon after the first one, up to 400 ms are charged.
  */
-static void budget_charges_20_ms_of_first_long_run_and_all_of_second(struct kunit *test)
+static void budget_charges_only_20_ms_of_first_long_run_but_all_of_second_run(struct kunit *test)
 {
 	struct theap_account *account = make_account(test, true);
 	const struct theap_usage *usage = usage_of(account);
@@ -226,7 +226,7 @@ static void budget_charges_interrupt_that_begins_the_run(struct kunit *test)
  * CPU has passed.  Then the test begins such a run.  The host may stop this machine, so the test
  * tries up to 20 times.
  */
-static void budget_does_not_throttle_run_at_once_after_expensive_interrupt(struct kunit *test)
+static void budget_expensive_interrupt_alone_does_not_throttle_its_run(struct kunit *test)
 {
 	struct theap_account *account = make_account(test, false);
 	unsigned int tries = 20;
@@ -250,17 +250,17 @@ static void budget_does_not_throttle_run_at_once_after_expensive_interrupt(struc
 }
 
 static struct kunit_case budget_cases[] = {
-	KUNIT_CASE(budget_use_at_5_percent_moves_until_by_20_times_its_duration),
+	KUNIT_CASE(budget_at_5_percent_repays_each_us_of_use_in_20_us),
 	KUNIT_CASE(budget_saves_at_most_400_ms_of_unused_time),
-	KUNIT_CASE(budget_charge_throttles_for_at_most_the_given_maximum),
+	KUNIT_CASE(budget_charge_never_extends_throttling_beyond_the_given_maximum),
 	KUNIT_CASE(budget_saves_at_most_the_time_since_boot),
 	KUNIT_CASE(budget_deficit_grows_only_if_use_exceeds_limit),
 	KUNIT_CASE(budget_accounts_are_limited_separately),
 	KUNIT_CASE(budget_limit_can_be_switched_off),
 	KUNIT_CASE(budget_counts_cpu_time_of_account_without_limit),
-	KUNIT_CASE(budget_charges_20_ms_of_first_long_run_and_all_of_second),
+	KUNIT_CASE(budget_charges_only_20_ms_of_first_long_run_but_all_of_second_run),
 	KUNIT_CASE(budget_charges_interrupt_that_begins_the_run),
-	KUNIT_CASE(budget_does_not_throttle_run_at_once_after_expensive_interrupt),
+	KUNIT_CASE(budget_expensive_interrupt_alone_does_not_throttle_its_run),
 	{}
 };
 

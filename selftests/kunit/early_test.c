@@ -42,7 +42,7 @@ static bool in_bucket(const struct test_timer *t)
  * An early bucket is due one to two widths of its window before each deadline in the window.  That
  * is 1/256 to 1/64 of the time from the start to the deadline.
  */
-static void early_bucket_is_due_before_deadline(struct kunit *test)
+static void early_bucket_is_due_before_deadlines_of_its_timers(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = crowd(test, 40);
@@ -75,7 +75,7 @@ static void early_bucket_is_due_before_deadline(struct kunit *test)
  * crowded.  There is one exception, which the test avoids: a deadline in the window of the early
  * bucket that the queue chose last.
  */
-static void early_bucket_is_only_for_far_deadline_in_crowded_queue(struct kunit *test)
+static void early_bucket_gets_timer_only_if_queue_is_crowded_and_deadline_far(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
 
@@ -97,7 +97,7 @@ static void early_bucket_is_only_for_far_deadline_in_crowded_queue(struct kunit 
 }
 
 /* A timer with slack gets a slack bucket, even with a deadline in an early bucket's window. */
-static void early_bucket_has_no_timer_with_slack(struct kunit *test)
+static void early_timer_with_slack_gets_slack_bucket_not_early_bucket(struct kunit *test)
 {
 	struct test_timer *t = crowd(test, 2);
 	s64 deadline = test_now() + FAR;
@@ -111,7 +111,7 @@ static void early_bucket_has_no_timer_with_slack(struct kunit *test)
 }
 
 /* Timers with random deadlines 100 to 500 ms ahead expire once, and none expires early. */
-static void early_timers_expire_once_and_not_early(struct kunit *test)
+static void early_bucket_timers_expire_once_and_not_before_deadline(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	unsigned int i, nr = 2000;
@@ -161,7 +161,7 @@ static void early_periodic_timer_has_one_run_per_period(struct kunit *test)
  * A timer that is stopped, or postponed to a far deadline, before its early bucket is due gets no
  * heap entry.  The postponed timer moves to another early bucket.
  */
-static void early_stopped_or_postponed_timer_gets_no_heap_entry(struct kunit *test)
+static void early_timer_stopped_or_postponed_in_its_bucket_gets_no_heap_entry(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = crowd(test, 3);
@@ -189,7 +189,7 @@ static void early_stopped_or_postponed_timer_gets_no_heap_entry(struct kunit *te
  * If a timer of an early bucket is moved earlier, the timer enters the inbox only if its new
  * deadline is before the bucket's window.  Both timers of the test expire, and not early.
  */
-static void early_timer_enters_inbox_if_moved_before_window(struct kunit *test)
+static void early_timer_enters_inbox_only_if_moved_before_window_of_bucket(struct kunit *test)
 {
 	struct test_timer *t = crowd(test, 2);
 	s64 now = test_now();
@@ -272,7 +272,7 @@ static const struct theap_timer_ops postponing_ops = {
  * When an early bucket is due, the run calls check() of its timers.  If check() returns a deadline
  * that is far ahead, the timer moves to another early bucket.
  */
-static void early_check_moves_postponed_timer_to_another_bucket(struct kunit *test)
+static void early_timer_moves_to_another_early_bucket_if_check_postpones_it(struct kunit *test)
 {
 	struct test_timer *t = crowd(test, 1);
 	s64 deadline = test_now() + FAR;
@@ -303,7 +303,7 @@ static const struct theap_timer_ops stopped_ops = {
 	.check = stopped_check, .expire = postponing_expire,
 };
 
-static void early_check_dequeues_timer_without_deadline(struct kunit *test)
+static void early_run_dequeues_timer_if_check_and_expire_return_no_deadline(struct kunit *test)
 {
 	struct test_timer *t = crowd(test, 1);
 
@@ -334,7 +334,7 @@ static const struct theap_timer_ops idle_ops = { .expire = idle_expire, .functio
  * idle_expire() returns a time a day ahead, but sets no deadline.  So the run queues the expired
  * timer for a check at that time, in an early bucket.
  */
-static void early_bucket_gets_timer_that_stays_queued_after_its_expiry(struct kunit *test)
+static void early_bucket_gets_expired_timer_that_stays_queued(struct kunit *test)
 {
 	struct test_timer *t = crowd(test, 1);
 
@@ -359,7 +359,7 @@ static void get_spare_buckets(struct kunit *test, struct theap_queue *queue)
  * A run cannot allocate buckets for its early checks.  So starts in a crowded queue that has few
  * spare buckets let the queue get more.  A trim frees none of these buckets.
  */
-static void early_crowded_queue_keeps_spare_buckets(struct kunit *test)
+static void early_crowded_queue_allocates_spare_buckets_and_trim_frees_none(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = crowd(test, 2000);
@@ -384,7 +384,7 @@ static void early_crowded_queue_keeps_spare_buckets(struct kunit *test)
 }
 
 /* A slack that was set after the start does not apply to the deadline of that start. */
-static void early_check_does_not_round_deadline_again(struct kunit *test)
+static void early_timer_deadline_ignores_slack_set_after_start(struct kunit *test)
 {
 	struct test_timer *t = crowd(test, 1);
 	s64 deadline = test_now() + FAR;
@@ -435,7 +435,7 @@ static void start_and_move(struct test_timer *t, unsigned int nr, s64 at)
  * deadline as the timer that left just before, it gets a bucket that is due at the deadline: t[1]
  * and t[2] of the test.  Otherwise it gets a heap entry: t[0], t[3] and t[4].
  */
-static void early_timer_gets_bucket_if_timer_before_it_had_same_near_deadline(struct kunit *test)
+static void early_timer_due_soon_at_same_time_as_previous_timer_gets_a_bucket(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = crowd(test, 5);
@@ -460,7 +460,7 @@ static void early_timer_gets_bucket_if_timer_before_it_had_same_near_deadline(st
 }
 
 /* If few buckets are spare, timers with near deadlines get none: early checks need the buckets. */
-static void early_near_timers_get_no_bucket_if_few_are_spare(struct kunit *test)
+static void early_timers_due_soon_get_no_bucket_if_few_buckets_are_spare(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = crowd(test, 2);
@@ -481,7 +481,7 @@ static void early_near_timers_get_no_bucket_if_few_are_spare(struct kunit *test)
  * If a due early bucket has more timers than a batch handles, the next batches also handle other
  * due timers: in the heap, and in other buckets.
  */
-static void early_bucket_delays_no_timer_that_is_due(struct kunit *test)
+static void early_bucket_with_many_timers_delays_no_due_timer_outside_it(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	unsigned int i, nr = 10 * THEAP_BATCH;
@@ -582,7 +582,7 @@ static void early_timer_moved_out_of_due_bucket_expires_in_next_batch(struct kun
  * A run may be so late that timers of an early bucket are due.  While some of these timers wait,
  * the first deadline of the queue is not later than their deadline.
  */
-static void early_first_deadline_includes_timers_that_wait_in_late_run(struct kunit *test)
+static void early_first_deadline_of_queue_counts_due_timers_not_yet_expired(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	unsigned int i, nr = 10 * THEAP_BATCH;
@@ -606,7 +606,7 @@ static void early_first_deadline_includes_timers_that_wait_in_late_run(struct ku
  * heap entry.  Another timer is not in the bucket, and is due before the timers of the bucket.  The
  * first batch of the run expires that other timer, too.
  */
-static void early_bucket_of_late_run_delays_no_timer_due_before_it(struct kunit *test)
+static void early_bucket_in_late_run_delays_no_timer_with_earlier_deadline(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	unsigned int i, nr = 10 * THEAP_BATCH;
@@ -629,27 +629,27 @@ static void early_bucket_of_late_run_delays_no_timer_due_before_it(struct kunit 
 }
 
 static struct kunit_case early_cases[] = {
-	KUNIT_CASE(early_bucket_is_due_before_deadline),
-	KUNIT_CASE(early_bucket_is_only_for_far_deadline_in_crowded_queue),
-	KUNIT_CASE(early_bucket_has_no_timer_with_slack),
-	KUNIT_CASE(early_timers_expire_once_and_not_early),
+	KUNIT_CASE(early_bucket_is_due_before_deadlines_of_its_timers),
+	KUNIT_CASE(early_bucket_gets_timer_only_if_queue_is_crowded_and_deadline_far),
+	KUNIT_CASE(early_timer_with_slack_gets_slack_bucket_not_early_bucket),
+	KUNIT_CASE(early_bucket_timers_expire_once_and_not_before_deadline),
 	KUNIT_CASE(early_periodic_timer_has_one_run_per_period),
-	KUNIT_CASE(early_stopped_or_postponed_timer_gets_no_heap_entry),
-	KUNIT_CASE(early_timer_enters_inbox_if_moved_before_window),
+	KUNIT_CASE(early_timer_stopped_or_postponed_in_its_bucket_gets_no_heap_entry),
+	KUNIT_CASE(early_timer_enters_inbox_only_if_moved_before_window_of_bucket),
 	KUNIT_CASE(early_bucket_timers_expire_in_order_of_deadlines_if_run_is_late),
 	KUNIT_CASE(early_bucket_that_was_freed_gets_no_more_timers),
-	KUNIT_CASE(early_check_moves_postponed_timer_to_another_bucket),
-	KUNIT_CASE(early_check_dequeues_timer_without_deadline),
-	KUNIT_CASE(early_bucket_gets_timer_that_stays_queued_after_its_expiry),
-	KUNIT_CASE(early_crowded_queue_keeps_spare_buckets),
-	KUNIT_CASE(early_check_does_not_round_deadline_again),
-	KUNIT_CASE(early_timer_gets_bucket_if_timer_before_it_had_same_near_deadline),
-	KUNIT_CASE(early_near_timers_get_no_bucket_if_few_are_spare),
-	KUNIT_CASE(early_bucket_delays_no_timer_that_is_due),
+	KUNIT_CASE(early_timer_moves_to_another_early_bucket_if_check_postpones_it),
+	KUNIT_CASE(early_run_dequeues_timer_if_check_and_expire_return_no_deadline),
+	KUNIT_CASE(early_bucket_gets_expired_timer_that_stays_queued),
+	KUNIT_CASE(early_crowded_queue_allocates_spare_buckets_and_trim_frees_none),
+	KUNIT_CASE(early_timer_deadline_ignores_slack_set_after_start),
+	KUNIT_CASE(early_timer_due_soon_at_same_time_as_previous_timer_gets_a_bucket),
+	KUNIT_CASE(early_timers_due_soon_get_no_bucket_if_few_buckets_are_spare),
+	KUNIT_CASE(early_bucket_with_many_timers_delays_no_due_timer_outside_it),
 	KUNIT_CASE(early_bucket_that_is_due_gets_no_more_timers),
 	KUNIT_CASE(early_timer_moved_out_of_due_bucket_expires_in_next_batch),
-	KUNIT_CASE(early_first_deadline_includes_timers_that_wait_in_late_run),
-	KUNIT_CASE(early_bucket_of_late_run_delays_no_timer_due_before_it),
+	KUNIT_CASE(early_first_deadline_of_queue_counts_due_timers_not_yet_expired),
+	KUNIT_CASE(early_bucket_in_late_run_delays_no_timer_with_earlier_deadline),
 	{}
 };
 

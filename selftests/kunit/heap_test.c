@@ -154,7 +154,7 @@ static u32 top(struct model *model)
  * The children of position 3, the root, are at 4 to 7, and those of position 4 at 8 to 11.  Each
  * group of children begins at a multiple of 4, and theap_heap_parent() of a child is its parent.
  */
-static void heap_parent_inverts_child(struct kunit *test)
+static void heap_parent_of_each_child_of_a_position_is_that_position(struct kunit *test)
 {
 	u32 pos, i;
 
@@ -287,7 +287,7 @@ static void heap_extracts_only_due_entries(struct kunit *test)
  * If all entries are due, an extraction finds all of them, and no entry moves.  Then each
  * hole is at the end of the heap when it is closed, so the heap only becomes shorter.
  */
-static void heap_extracts_all_entries(struct kunit *test)
+static void heap_extraction_extracts_all_entries_if_all_are_due(struct kunit *test)
 {
 	u32 i, max = 3 * THEAP_SEGMENT_ENTRIES;
 	struct model *model = model_make(test, max);
@@ -321,7 +321,7 @@ static void heap_extracts_all_entries(struct kunit *test)
  * until that hole is dropped.  Then pushes put an entry at position 7.  The extraction must
  * not go on below this entry: it must have ended when the hole was dropped.
  */
-static void heap_extraction_ends_when_its_hole_is_dropped(struct kunit *test)
+static void heap_extraction_ends_when_removals_drop_the_hole_it_paused_at(struct kunit *test)
 {
 	static const s64 first[] = { 10, 500, 501, 502, 20 };
 	struct model *model = model_make(test, 60);
@@ -419,7 +419,7 @@ static void heap_directory_doubles_when_full_and_moves_no_entry(struct kunit *te
  * - "one" and "two" allocate at 64 segments, so both allocate a larger directory.  Both add
  *   a segment.  The heap takes the directory of "one".  The test frees the directory of "two".
  */
-static void heap_keeps_only_one_directory_of_concurrent_growths(struct kunit *test)
+static void heap_takes_only_one_directory_from_concurrent_growths(struct kunit *test)
 {
 	struct theap_growth one, two, late;
 	struct theap_heap heap = {};
@@ -632,16 +632,16 @@ static void heap_random_extractions_agree_with_oracle(struct kunit *test)
 }
 
 static struct kunit_case heap_cases[] = {
-	KUNIT_CASE(heap_parent_inverts_child),
+	KUNIT_CASE(heap_parent_of_each_child_of_a_position_is_that_position),
 	KUNIT_CASE(heap_push_and_remove_keep_earliest_at_top),
 	KUNIT_CASE(heap_remove_sifts_last_entry_up_if_parent_is_later),
 	KUNIT_CASE(heap_accepts_equal_and_extreme_keys),
 	KUNIT_CASE(heap_extracts_only_due_entries),
-	KUNIT_CASE(heap_extracts_all_entries),
-	KUNIT_CASE(heap_extraction_ends_when_its_hole_is_dropped),
+	KUNIT_CASE(heap_extraction_extracts_all_entries_if_all_are_due),
+	KUNIT_CASE(heap_extraction_ends_when_removals_drop_the_hole_it_paused_at),
 	KUNIT_CASE(heap_trim_keeps_one_spare_segment),
 	KUNIT_CASE(heap_directory_doubles_when_full_and_moves_no_entry),
-	KUNIT_CASE(heap_keeps_only_one_directory_of_concurrent_growths),
+	KUNIT_CASE(heap_takes_only_one_directory_from_concurrent_growths),
 	KUNIT_CASE(heap_largest_heap_cannot_grow),
 	KUNIT_CASE(heap_random_keys_across_segments_agree_with_oracle),
 	KUNIT_CASE(heap_random_operations_in_small_heaps_agree_with_oracle),

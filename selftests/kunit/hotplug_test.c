@@ -45,7 +45,7 @@ static void expect_each_once(struct kunit *test, struct test_timer *t, unsigned 
 }
 
 /* If a queue with extraction holes is handed over, each of its timers expires once. */
-static void hotplug_hand_over_with_holes_expires_each_timer_once(struct kunit *test)
+static void hotplug_timers_expire_once_if_hand_over_interrupts_extraction(struct kunit *test)
 {
 	unsigned int nr = 10 * THEAP_BATCH;
 	struct test_timer *t = test_timers(test, nr);
@@ -80,7 +80,7 @@ static void hotplug_handed_over_queue_expires_timers(struct kunit *test)
 }
 
 /* A pending timer stays in its queue, at its deadline, while its queue is handed over and back. */
-static void hotplug_hand_over_leaves_timers_queued(struct kunit *test)
+static void hotplug_pending_timer_stays_in_its_queue_during_hand_over(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	unsigned int i, here = queue->cpu, nr = 1000;
@@ -107,7 +107,7 @@ static void hotplug_hand_over_leaves_timers_queued(struct kunit *test)
  * If the CPU that drives a queue has the best rank for it, 0, theap_cpu_online() for that CPU does
  * not hand the queue over.
  */
-static void hotplug_online_callback_leaves_queue_on_best_ranked_cpu(struct kunit *test)
+static void hotplug_online_callback_does_not_move_queue_of_best_ranked_cpu(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue(), *second = test_second_queue(test);
 	struct test_timer *t = test_timers(test, 1);
@@ -130,7 +130,7 @@ static void hotplug_online_callback_leaves_queue_on_best_ranked_cpu(struct kunit
  * becomes a housekeeping CPU again.  The reason: with heaps=1, as here, all housekeeping CPUs
  * have the same rank for the queue.
  */
-static void hotplug_queue_leaves_isolated_cpu(struct kunit *test)
+static void hotplug_queue_moves_from_isolated_cpu_and_does_not_return(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
 	struct theap_queue *queue = test_queue();
@@ -153,7 +153,7 @@ static void hotplug_queue_leaves_isolated_cpu(struct kunit *test)
  * For two queues of a CPU that goes offline, theap_cpu_choose() chooses two other CPUs.  The test
  * hands no queue over.
  */
-static void hotplug_two_queues_of_offline_cpu_go_to_different_cpus(struct kunit *test)
+static void hotplug_two_different_cpus_are_chosen_for_queues_of_offline_cpu(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue(), *second = test_second_queue(test);
 	unsigned int here = raw_smp_processor_id();
@@ -169,12 +169,12 @@ static void hotplug_two_queues_of_offline_cpu_go_to_different_cpus(struct kunit 
 }
 
 static struct kunit_case hotplug_cases[] = {
-	KUNIT_CASE(hotplug_hand_over_leaves_timers_queued),
-	KUNIT_CASE(hotplug_hand_over_with_holes_expires_each_timer_once),
+	KUNIT_CASE(hotplug_pending_timer_stays_in_its_queue_during_hand_over),
+	KUNIT_CASE(hotplug_timers_expire_once_if_hand_over_interrupts_extraction),
 	KUNIT_CASE(hotplug_handed_over_queue_expires_timers),
-	KUNIT_CASE(hotplug_online_callback_leaves_queue_on_best_ranked_cpu),
-	KUNIT_CASE(hotplug_queue_leaves_isolated_cpu),
-	KUNIT_CASE(hotplug_two_queues_of_offline_cpu_go_to_different_cpus),
+	KUNIT_CASE(hotplug_online_callback_does_not_move_queue_of_best_ranked_cpu),
+	KUNIT_CASE(hotplug_queue_moves_from_isolated_cpu_and_does_not_return),
+	KUNIT_CASE(hotplug_two_different_cpus_are_chosen_for_queues_of_offline_cpu),
 	{}
 };
 

@@ -11,7 +11,7 @@
  * At 256 entries a run would begin and drain it.  So fewer than 256 entries are left, and the run
  * that the test then begins drains these.
  */
-static void inbox_is_empty_after_299_timers_moved_earlier(struct kunit *test)
+static void inbox_of_299_timers_moved_earlier_is_empty_after_run(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 300);
@@ -30,7 +30,7 @@ static void inbox_is_empty_after_299_timers_moved_earlier(struct kunit *test)
 }
 
 /* A stopped timer stays in the heap while the inbox links it. */
-static void inbox_stopped_timer_stays_in_heap_while_in_inbox(struct kunit *test)
+static void inbox_stopped_timer_stays_in_heap_until_removed_from_inbox(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 2);
@@ -81,7 +81,7 @@ static void inbox_is_drained_by_modify_that_adds_16th_entry(struct kunit *test)
  * If the claim of a timer in the inbox lasts long, the owner requeues the other timers, without
  * waiting for the end of the claim.  Soon after that end, a run requeues the claimed timer.
  */
-static void inbox_owner_requeues_other_timers_while_one_is_claimed(struct kunit *test)
+static void inbox_owner_requeues_timers_without_waiting_for_claimed_timer(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 2);
 	struct theap_queue *queue = test_queue();
@@ -119,7 +119,7 @@ static void inbox_owner_requeues_other_timers_while_one_is_claimed(struct kunit 
 }
 
 /* __theap_adjust() requeues at most @budget timers of the inbox; the next call continues. */
-static void inbox_drain_requeues_at_most_budget_timers_per_call(struct kunit *test)
+static void inbox_drain_call_requeues_no_more_timers_than_its_budget(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 15);
@@ -144,11 +144,11 @@ static void inbox_drain_requeues_at_most_budget_timers_per_call(struct kunit *te
 }
 
 static struct kunit_case inbox_cases[] = {
-	KUNIT_CASE(inbox_is_empty_after_299_timers_moved_earlier),
-	KUNIT_CASE(inbox_stopped_timer_stays_in_heap_while_in_inbox),
+	KUNIT_CASE(inbox_of_299_timers_moved_earlier_is_empty_after_run),
+	KUNIT_CASE(inbox_stopped_timer_stays_in_heap_until_removed_from_inbox),
 	KUNIT_CASE(inbox_is_drained_by_modify_that_adds_16th_entry),
-	KUNIT_CASE(inbox_owner_requeues_other_timers_while_one_is_claimed),
-	KUNIT_CASE(inbox_drain_requeues_at_most_budget_timers_per_call),
+	KUNIT_CASE(inbox_owner_requeues_timers_without_waiting_for_claimed_timer),
+	KUNIT_CASE(inbox_drain_call_requeues_no_more_timers_than_its_budget),
 	{}
 };
 

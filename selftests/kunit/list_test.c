@@ -97,7 +97,7 @@ static void add_node(struct kunit *test, struct model *model, u32 i, u32 list, u
  * If no position is free, a node can still move from a list to the heap, and back.  The
  * removal frees one position, and the addition needs one.
  */
-static void list_node_moves_to_full_heap_and_back(struct kunit *test)
+static void list_node_moves_between_list_and_heap_if_no_position_is_free(struct kunit *test)
 {
 	struct model *model = kunit_kzalloc(test, sizeof(*model), GFP_KERNEL);
 	u32 i, nr = 0;
@@ -208,7 +208,7 @@ static void list_random_moves_to_and_from_heap_agree_with_model(struct kunit *te
 }
 
 static struct kunit_case list_cases[] = {
-	KUNIT_CASE(list_node_moves_to_full_heap_and_back),
+	KUNIT_CASE(list_node_moves_between_list_and_heap_if_no_position_is_free),
 	KUNIT_CASE(list_nodes_move_out_of_a_segment_before_trim_frees_it),
 	KUNIT_CASE(list_random_moves_to_and_from_heap_agree_with_model),
 	{}

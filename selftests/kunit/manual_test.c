@@ -110,7 +110,7 @@ static u64 advance_to(struct kunit *test, s64 to, u64 limit)
 }
 
 /* No CPU is notified of deadlines on a manual clock.  The timer expires in an advance. */
-static void manual_deadline_notifies_no_cpu(struct kunit *test)
+static void manual_timer_notifies_no_cpu_and_expires_when_clock_advances(struct kunit *test)
 {
 	struct manual_timer t;
 
@@ -127,7 +127,7 @@ static void manual_deadline_notifies_no_cpu(struct kunit *test)
 }
 
 /* theap_manual_catch_up() expires timers due now, and does not advance the clock to later ones. */
-static void manual_catch_up_without_advance_expires_only_due_timers(struct kunit *test)
+static void manual_catch_up_expires_due_timers_without_advancing_clock(struct kunit *test)
 {
 	struct manual_timer t[2];
 	int i;
@@ -253,8 +253,8 @@ static void manual_million_timers_expire_at_deadlines(struct kunit *test)
 }
 
 static struct kunit_case manual_cases[] = {
-	KUNIT_CASE(manual_deadline_notifies_no_cpu),
-	KUNIT_CASE(manual_catch_up_without_advance_expires_only_due_timers),
+	KUNIT_CASE(manual_timer_notifies_no_cpu_and_expires_when_clock_advances),
+	KUNIT_CASE(manual_catch_up_expires_due_timers_without_advancing_clock),
 	KUNIT_CASE(manual_due_timer_in_inbox_expires_once),
 	KUNIT_CASE(manual_postponed_timer_is_checked_once_at_old_deadline),
 	KUNIT_CASE(manual_million_timers_expire_at_deadlines),

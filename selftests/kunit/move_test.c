@@ -56,7 +56,7 @@ static struct test_timer *timers_elsewhere(struct kunit *test, unsigned int nr)
  * A timer that is postponed, moved earlier or restarted on this CPU moves to the queue of this
  * CPU.
  */
-static void move_brings_changed_timer_to_queue_of_this_cpu(struct kunit *test)
+static void move_start_or_modify_moves_timer_to_queue_of_calling_cpu(struct kunit *test)
 {
 	struct test_timer *t = timers_elsewhere(test, 3);
 	s64 soon = test_now() + 20 * NSEC_PER_MSEC;
@@ -115,7 +115,7 @@ static void move_during_extraction_is_refused(struct kunit *test)
 }
 
 /* If the lock of the other queue is held, a change does not wait, and the timer stays there. */
-static void move_does_not_wait_for_lock_of_other_queue(struct kunit *test)
+static void move_is_skipped_without_wait_if_lock_of_old_queue_is_held(struct kunit *test)
 {
 	struct test_timer *t = timers_elsewhere(test, 1);
 
@@ -129,7 +129,7 @@ static void move_does_not_wait_for_lock_of_other_queue(struct kunit *test)
 }
 
 /* If a timer gets slack, it moves into a bucket of this CPU's queue, as does its reservation. */
-static void move_of_timer_into_bucket_moves_its_reservation(struct kunit *test)
+static void move_of_timer_to_bucket_of_another_queue_moves_reservation_too(struct kunit *test)
 {
 	struct test_timer *t = timers_elsewhere(test, 1);
 	int reserved;
@@ -166,11 +166,11 @@ static void move_is_rate_limited(struct kunit *test)
 }
 
 static struct kunit_case move_cases[] = {
-	KUNIT_CASE(move_brings_changed_timer_to_queue_of_this_cpu),
+	KUNIT_CASE(move_start_or_modify_moves_timer_to_queue_of_calling_cpu),
 	KUNIT_CASE(move_of_timer_in_inbox_is_refused),
 	KUNIT_CASE(move_during_extraction_is_refused),
-	KUNIT_CASE(move_does_not_wait_for_lock_of_other_queue),
-	KUNIT_CASE(move_of_timer_into_bucket_moves_its_reservation),
+	KUNIT_CASE(move_is_skipped_without_wait_if_lock_of_old_queue_is_held),
+	KUNIT_CASE(move_of_timer_to_bucket_of_another_queue_moves_reservation_too),
 	KUNIT_CASE(move_is_rate_limited),
 	{}
 };

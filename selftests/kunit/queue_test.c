@@ -67,7 +67,7 @@ static void queue_histogram_counts_lateness_of_expiry_once(struct kunit *test)
 }
 
 /* A stop leaves the timer's entry in the heap, and leaves the hrtimer armed. */
-static void queue_stop_keeps_heap_entry(struct kunit *test)
+static void queue_stop_neither_removes_heap_entry_nor_disarms_hrtimer(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 1);
@@ -90,7 +90,7 @@ static void queue_stop_keeps_heap_entry(struct kunit *test)
 }
 
 /* A postponed timer keeps its heap key, and no CPU is notified.  A run requeues the timer. */
-static void queue_postpone_keeps_heap_key(struct kunit *test)
+static void queue_postpone_does_not_change_heap_key_until_next_run(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 1);
@@ -178,7 +178,7 @@ static void queue_throttling_ends_without_run_if_nothing_is_due(struct kunit *te
 }
 
 /* A modify that makes the first deadline earlier uses the inbox and notifies the queue's CPU. */
-static void queue_earlier_deadline_notifies_cpu(struct kunit *test)
+static void queue_modify_to_earliest_deadline_notifies_owning_cpu(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 2);
@@ -325,7 +325,7 @@ static void queue_overdue_tickers_do_not_starve_other_timers(struct kunit *test)
  * postpone timers.  After that, remove a timer, most likely while there are still holes.  All due
  * timers expire once.
  */
-static void queue_heap_with_holes_accepts_starts_stops_and_postpones(struct kunit *test)
+static void queue_start_stop_and_postpone_work_despite_extraction_holes(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	unsigned int i, called = 0, nr = 3 * THEAP_BATCH;
@@ -366,7 +366,7 @@ static void queue_heap_with_holes_accepts_starts_stops_and_postpones(struct kuni
 }
 
 /* If an extraction hole is last in the heap, stop_sync drops it, and then dequeues the timer. */
-static void queue_stop_sync_drops_holes_at_end_of_heap(struct kunit *test)
+static void queue_stop_sync_dequeues_timer_despite_hole_at_end_of_heap(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	unsigned int i, runs, called = 0, nr = 3 * THEAP_BATCH;
@@ -508,7 +508,7 @@ static void record_first_wake(struct theap_waker *waker)
  * If a batch leaves no due timer, the run calls its wakers before it reads the clock again to find
  * newly due timers.
  */
-static void queue_waker_is_called_before_newly_due_timers(struct kunit *test)
+static void queue_run_calls_wakers_before_it_expires_newly_due_timers(struct kunit *test)
 {
 	struct theap_waker waker = { .function = record_first_wake };
 	struct test_timer *t = test_timers(test, 2);
@@ -675,11 +675,11 @@ static struct kunit_case queue_cases[] = {
 	KUNIT_CASE(queue_timer_expires_once),
 	KUNIT_CASE(queue_periodic_timer_does_not_drift),
 	KUNIT_CASE(queue_histogram_counts_lateness_of_expiry_once),
-	KUNIT_CASE(queue_stop_keeps_heap_entry),
-	KUNIT_CASE(queue_postpone_keeps_heap_key),
+	KUNIT_CASE(queue_stop_neither_removes_heap_entry_nor_disarms_hrtimer),
+	KUNIT_CASE(queue_postpone_does_not_change_heap_key_until_next_run),
 	KUNIT_CASE(queue_hrtimer_fires_once_for_stopped_timer),
 	KUNIT_CASE(queue_throttling_ends_without_run_if_nothing_is_due),
-	KUNIT_CASE(queue_earlier_deadline_notifies_cpu),
+	KUNIT_CASE(queue_modify_to_earliest_deadline_notifies_owning_cpu),
 	KUNIT_CASE(queue_notifications_are_charged_to_account),
 	KUNIT_CASE(queue_long_run_is_throttled),
 	KUNIT_CASE(queue_push_removes_at_most_4_stopped_timers),
@@ -687,11 +687,11 @@ static struct kunit_case queue_cases[] = {
 	KUNIT_CASE(queue_run_calls_functions_of_batch_in_deadline_order),
 	KUNIT_CASE(queue_timers_of_many_batches_expire_once),
 	KUNIT_CASE(queue_overdue_tickers_do_not_starve_other_timers),
-	KUNIT_CASE(queue_heap_with_holes_accepts_starts_stops_and_postpones),
-	KUNIT_CASE(queue_stop_sync_drops_holes_at_end_of_heap),
+	KUNIT_CASE(queue_start_stop_and_postpone_work_despite_extraction_holes),
+	KUNIT_CASE(queue_stop_sync_dequeues_timer_despite_hole_at_end_of_heap),
 	KUNIT_CASE(queue_waker_is_called_once_per_run),
 	KUNIT_CASE(queue_waker_of_stuck_run_is_called_by_another_run),
-	KUNIT_CASE(queue_waker_is_called_before_newly_due_timers),
+	KUNIT_CASE(queue_run_calls_wakers_before_it_expires_newly_due_timers),
 	KUNIT_CASE(queue_wakers_are_charged_to_budget),
 	KUNIT_CASE(queue_restart_in_the_past_is_throttled),
 	KUNIT_CASE(queue_stop_sync_waits_for_function),

@@ -74,7 +74,7 @@ static void ring_returns_slot_numbers_in_order(struct kunit *test)
 }
 
 /* Whatever head a program writes, a ring of 8 entries returns at most the 8 newest numbers. */
-static void ring_returns_at_most_its_size_for_any_head(struct kunit *test)
+static void ring_of_8_entries_returns_at_most_8_numbers_for_any_head(struct kunit *test)
 {
 	static const u32 heads[] = { 0, 1, 4, 20, 21, 100, 1U << 31, U32_MAX - 1, U32_MAX };
 	struct theap_ring *ring = ring_make(test, 8);
@@ -121,7 +121,7 @@ static void put_numbers(void *ring)
 }
 
 /* If all CPUs add numbers to the ring at once, each number is in the ring once. */
-static void ring_loses_no_number_of_concurrent_cpus(struct kunit *test)
+static void ring_loses_no_slot_number_added_by_concurrent_cpus(struct kunit *test)
 {
 	u32 slots = nr_cpu_ids * PER_CPU_NUMBERS, slot, twice = 0;
 	struct theap_ring *ring = ring_make(test, slots);
@@ -200,7 +200,7 @@ static void ring_growth_keeps_order_of_numbers(struct kunit *test)
 }
 
 /* Whatever head a program writes, a growth ends, and no page of the ring is missing. */
-static void ring_growth_ends_for_any_head(struct kunit *test)
+static void ring_growth_terminates_for_any_head_written_by_program(struct kunit *test)
 {
 	static const u32 heads[] = { 0, 1, 20, 21, 100, 1U << 31, U32_MAX - 1, U32_MAX };
 	u32 i, slot, nr;
@@ -233,7 +233,7 @@ static void put_some_numbers(void *ring)
 }
 
 /* If other CPUs add numbers while the ring grows, each number is in the ring once. */
-static void ring_growth_loses_no_number_of_concurrent_cpus(struct kunit *test)
+static void ring_growth_loses_no_slot_number_added_by_concurrent_cpus(struct kunit *test)
 {
 	u32 slots = nr_cpu_ids * ROUND_NUMBERS, slot, size, round;
 	unsigned long *seen = kunit_kcalloc(test, BITS_TO_LONGS(slots), sizeof(long),
@@ -278,11 +278,11 @@ static struct kunit_case ring_cases[] = {
 	KUNIT_CASE(ring_size_is_a_power_of_2),
 	KUNIT_CASE(ring_returns_slot_numbers_in_order),
 	KUNIT_CASE(ring_growth_keeps_order_of_numbers),
-	KUNIT_CASE(ring_growth_ends_for_any_head),
-	KUNIT_CASE(ring_growth_loses_no_number_of_concurrent_cpus),
-	KUNIT_CASE(ring_returns_at_most_its_size_for_any_head),
+	KUNIT_CASE(ring_growth_terminates_for_any_head_written_by_program),
+	KUNIT_CASE(ring_growth_loses_no_slot_number_added_by_concurrent_cpus),
+	KUNIT_CASE(ring_of_8_entries_returns_at_most_8_numbers_for_any_head),
 	KUNIT_CASE(ring_ignores_tail_written_by_program),
-	KUNIT_CASE(ring_loses_no_number_of_concurrent_cpus),
+	KUNIT_CASE(ring_loses_no_slot_number_added_by_concurrent_cpus),
 	{}
 };
 

@@ -47,7 +47,7 @@ static void start_here(struct kunit *test, struct test_timer *t, s64 deadline)
 }
 
 /* All positions of a heap can be in use.  A stopped timer keeps its reservation. */
-static void room_all_timers_start_in_full_heap(struct kunit *test)
+static void room_reserved_timers_can_start_and_restart_in_full_heap(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, POSITIONS);
 	s64 deadline = test_now() + DAY;
@@ -140,7 +140,7 @@ static void room_restart_of_due_timer_succeeds_in_full_heap(struct kunit *test)
  * Two timers have their reservations in a second queue.  A start uses the queue of its placement if
  * that has room, and otherwise the second queue.
  */
-static void room_start_in_full_queue_uses_queue_of_reservation(struct kunit *test)
+static void room_start_uses_queue_of_reservation_if_placement_queue_is_full(struct kunit *test)
 {
 	struct theap_queue *second = test_second_queue(test);
 	struct test_timer *t = test_timers(test, 2);
@@ -212,7 +212,7 @@ static void room_trim_keeps_reserved_segments(struct kunit *test)
  * Buckets have their positions reserved, and give them up when they are freed.  If all positions
  * are reserved, a queue gets no buckets before its heap grows.
  */
-static void room_buckets_reserve_positions(struct kunit *test)
+static void room_buckets_reserve_heap_positions_until_they_are_freed(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 
@@ -245,7 +245,7 @@ static const struct theap_timer_ops postponed_ops = { .expire = postponed_expire
  * memory, and its heap entry is due.  So a batch moves this timer to the last spare bucket.  The
  * bucket takes the last two free positions, and the heap does not grow.
  */
-static void room_bucket_fits_into_full_heap(struct kunit *test)
+static void room_bucket_uses_reserved_positions_if_heap_is_otherwise_full(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	s64 far = test_now() + DAY;
@@ -309,7 +309,7 @@ static bool buckets_are_freed(void)
  * About a second after the lives of all timers with slack have ended, all buckets but KEPT are
  * freed, and so are their reserved positions.
  */
-static void room_buckets_of_ended_timers_are_freed(struct kunit *test)
+static void room_buckets_of_destroyed_timers_are_freed(struct kunit *test)
 {
 	const unsigned int nr = 2 * KEPT;
 	struct test_timer *t = test_timers(test, nr);
@@ -365,7 +365,7 @@ static void room_memory_is_charged_to_account(struct kunit *test)
  * If the lives of all timers but one end, most segments are freed about a second later, while that
  * one is pending.  Most of the timers are in an early bucket, so the last segments have list nodes.
  */
-static void room_segments_of_burst_are_freed(struct kunit *test)
+static void room_segments_are_freed_after_all_timers_but_one_are_destroyed(struct kunit *test)
 {
 	unsigned int i, nr = 5 * POSITIONS;
 	struct test_timer *t = test_timers(test, nr);
@@ -406,20 +406,20 @@ static void room_segments_of_timers_moved_to_other_queue_are_freed(struct kunit 
 }
 
 static struct kunit_case room_cases[] = {
-	KUNIT_CASE(room_all_timers_start_in_full_heap),
+	KUNIT_CASE(room_reserved_timers_can_start_and_restart_in_full_heap),
 	KUNIT_CASE(room_reservation_grows_full_heap),
 	KUNIT_CASE(room_reservation_grows_heap_by_many_segments),
 	KUNIT_CASE(room_failed_reservation_changes_nothing),
 	KUNIT_CASE(room_restart_of_due_timer_succeeds_in_full_heap),
-	KUNIT_CASE(room_start_in_full_queue_uses_queue_of_reservation),
+	KUNIT_CASE(room_start_uses_queue_of_reservation_if_placement_queue_is_full),
 	KUNIT_CASE(room_timer_does_not_move_to_queue_without_room),
 	KUNIT_CASE(room_trim_keeps_reserved_segments),
-	KUNIT_CASE(room_buckets_reserve_positions),
-	KUNIT_CASE(room_bucket_fits_into_full_heap),
-	KUNIT_CASE(room_buckets_of_ended_timers_are_freed),
+	KUNIT_CASE(room_buckets_reserve_heap_positions_until_they_are_freed),
+	KUNIT_CASE(room_bucket_uses_reserved_positions_if_heap_is_otherwise_full),
+	KUNIT_CASE(room_buckets_of_destroyed_timers_are_freed),
 	KUNIT_CASE(room_buckets_of_expired_timers_are_freed),
 	KUNIT_CASE(room_memory_is_charged_to_account),
-	KUNIT_CASE(room_segments_of_burst_are_freed),
+	KUNIT_CASE(room_segments_are_freed_after_all_timers_but_one_are_destroyed),
 	KUNIT_CASE(room_segments_of_timers_moved_to_other_queue_are_freed),
 	{}
 };

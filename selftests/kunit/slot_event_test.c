@@ -49,7 +49,7 @@ static bool reader_cmpxchg(u64 *expirations, u64 *old, u64 new)
  * If START gets a past deadline, the slot expires in the call, and its timer stays idle.  The next
  * read gets the event, and later reads get none.
  */
-static void slot_event_of_start_in_the_past_is_made_in_call(struct kunit *test)
+static void slot_event_start_at_past_deadline_makes_event_before_it_returns(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_event event;
@@ -96,7 +96,7 @@ static void slot_event_put_back_can_be_read_again(struct kunit *test)
  * A STOP, and a START of an idle slot, discard the event of the former arming.  The number of the
  * slot stays in the ring, and is not added a second time.
  */
-static void slot_event_is_discarded_by_stop_and_start(struct kunit *test)
+static void slot_event_is_discarded_by_stop_or_by_start_of_idle_slot(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = test_slot(st);
@@ -133,7 +133,7 @@ static void slot_event_is_discarded_by_stop_and_start(struct kunit *test)
  * A stop, a start and an expiry may interrupt a reader.  Then the reader gets the event of the
  * second arming, with the user data of that arming.
  */
-static void slot_event_has_the_data_of_its_arming(struct kunit *test)
+static void slot_event_read_interrupted_by_restart_has_matching_user_data(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = test_slot(st);
@@ -168,7 +168,7 @@ static void slot_event_has_the_data_of_its_arming(struct kunit *test)
  * If contention keeps a reader from taking an event, a later read gets the event.  The readers that
  * sleep are woken: one of them may have begun to wait while the ring did not have the number.
  */
-static void slot_event_is_not_lost_by_contended_reader(struct kunit *test)
+static void slot_event_is_not_lost_if_compare_and_exchange_of_reader_fails(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct theap_ring *ring = &st->page->context->ring;
@@ -198,7 +198,7 @@ static void slot_event_is_not_lost_by_contended_reader(struct kunit *test)
  * The reader that takes the event of a slot ends the back-off: the event counts the periods up to
  * now, and the next check is at the next deadline.
  */
-static void slot_event_reader_ends_back_off(struct kunit *test)
+static void slot_event_read_ends_back_off_of_unread_ticker(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = test_slot(st);
@@ -228,7 +228,7 @@ static void slot_event_reader_ends_back_off(struct kunit *test)
  * A check just before the exchange makes the slot back off, and the kick after the exchange ends
  * that back-off.
  */
-static void slot_event_reader_ends_back_off_begun_during_read(struct kunit *test)
+static void slot_event_read_ends_back_off_that_began_during_the_read(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = test_slot(st);
@@ -251,13 +251,13 @@ static void slot_event_reader_ends_back_off_begun_during_read(struct kunit *test
 }
 
 static struct kunit_case slot_event_cases[] = {
-	KUNIT_CASE(slot_event_of_start_in_the_past_is_made_in_call),
+	KUNIT_CASE(slot_event_start_at_past_deadline_makes_event_before_it_returns),
 	KUNIT_CASE(slot_event_put_back_can_be_read_again),
-	KUNIT_CASE(slot_event_is_discarded_by_stop_and_start),
-	KUNIT_CASE(slot_event_has_the_data_of_its_arming),
-	KUNIT_CASE(slot_event_is_not_lost_by_contended_reader),
-	KUNIT_CASE(slot_event_reader_ends_back_off),
-	KUNIT_CASE(slot_event_reader_ends_back_off_begun_during_read),
+	KUNIT_CASE(slot_event_is_discarded_by_stop_or_by_start_of_idle_slot),
+	KUNIT_CASE(slot_event_read_interrupted_by_restart_has_matching_user_data),
+	KUNIT_CASE(slot_event_is_not_lost_if_compare_and_exchange_of_reader_fails),
+	KUNIT_CASE(slot_event_read_ends_back_off_of_unread_ticker),
+	KUNIT_CASE(slot_event_read_ends_back_off_that_began_during_the_read),
 	{}
 };
 

@@ -175,7 +175,7 @@ static void slot_expires_when_due(struct kunit *test)
  * If a slot is not due, the check() operation ends the check.  If the slot is due or idle, or the
  * kernel keeps expirations of the slot, check() returns 0: the expire() operation checks the slot.
  */
-static void slot_check_of_undue_slot_ends_without_expire_operation(struct kunit *test)
+static void slot_check_of_slot_not_yet_due_does_not_call_expire(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
@@ -203,7 +203,7 @@ static void slot_check_of_undue_slot_ends_without_expire_operation(struct kunit 
 }
 
 /* A check before the deadline returns the deadline as the time of the next check. */
-static void slot_postponed_is_checked_at_deadline(struct kunit *test)
+static void slot_check_before_deadline_requests_next_check_at_deadline(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	bool ring = false;
@@ -308,7 +308,7 @@ static void slot_unread_ticker_backs_off(struct kunit *test)
 }
 
 /* A check that counts several periods does not back off if the previous event was taken. */
-static void slot_ticker_with_taken_event_does_not_back_off(struct kunit *test)
+static void slot_ticker_does_not_back_off_if_reader_has_taken_its_event(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
@@ -337,7 +337,7 @@ static void slot_ticker_with_taken_event_does_not_back_off(struct kunit *test)
  * Whatever count and period a program writes, the next check follows within a second.  If one
  * period is longer than a second, the check follows after that period.
  */
-static void slot_back_off_is_at_most_a_second(struct kunit *test)
+static void slot_back_off_lasts_at_most_one_second_or_one_period(struct kunit *test)
 {
 	static const u64 counts[] = { 1, 2, 1000000, S64_MAX, U64_MAX - 1 };
 	struct theap_slot_timer *st = slot_make(test);
@@ -373,7 +373,7 @@ static void slot_back_off_is_at_most_a_second(struct kunit *test)
  * If contention keeps a check from adding its expirations, the next check follows after the minimum
  * period, even while the previous event is unread.
  */
-static void slot_contended_check_does_not_back_off(struct kunit *test)
+static void slot_check_that_fails_to_add_expirations_does_not_back_off(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
@@ -398,7 +398,7 @@ static void slot_contended_check_does_not_back_off(struct kunit *test)
  * In a time namespace, a check that backs off stores the time of the next check in @queued as a
  * time of the context.  The check returns the same time on the machine's clock, for the timer.
  */
-static void slot_back_off_in_time_namespace_stores_time_of_context(struct kunit *test)
+static void slot_back_off_stores_next_check_time_with_namespace_offset(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
@@ -478,7 +478,7 @@ static void slot_kick_stops_expires_or_queues_slot_by_stored_deadline(struct kun
  * If contention keeps a check from exchanging a due deadline, the slot expires in the next check,
  * the minimum period later.
  */
-static void slot_contended_deadline_expires_in_next_check(struct kunit *test)
+static void slot_expires_in_next_check_if_exchange_of_deadline_fails(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
@@ -501,7 +501,7 @@ static void slot_contended_deadline_expires_in_next_check(struct kunit *test)
  * expiration, and then its own.  Until then @queued is CHECKING, so that a program that changes
  * the deadline kicks the slot.
  */
-static void slot_contended_expirations_are_added_by_later_check(struct kunit *test)
+static void slot_check_adds_expirations_that_earlier_check_failed_to_add(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
@@ -533,7 +533,7 @@ static void slot_contended_expirations_are_added_by_later_check(struct kunit *te
 }
 
 /* After contention a KICK tries again, until it has added the expirations or its task is killed. */
-static void slot_kick_adds_expirations_despite_contention(struct kunit *test)
+static void slot_kick_retries_until_it_has_added_expirations_to_count(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
@@ -558,7 +558,7 @@ static void slot_kick_adds_expirations_despite_contention(struct kunit *test)
 }
 
 /* A STOP discards the expirations that a check has yet to add after contention. */
-static void slot_stop_discards_expirations_that_check_could_not_add(struct kunit *test)
+static void slot_stop_discards_expirations_that_check_failed_to_add(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
@@ -585,7 +585,7 @@ static void slot_stop_discards_expirations_that_check_could_not_add(struct kunit
 }
 
 /* A DRAIN discards nothing: it adds expirations that a check has yet to add after contention. */
-static void slot_drain_adds_expirations_that_check_could_not_add(struct kunit *test)
+static void slot_drain_adds_expirations_that_check_failed_to_add(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
@@ -616,7 +616,7 @@ static void slot_drain_adds_expirations_that_check_could_not_add(struct kunit *t
  * a check could not add.  If the slot is idle, START discards the expirations that no reader has
  * taken.
  */
-static void slot_start_despite_contention_loses_no_expiration(struct kunit *test)
+static void slot_start_of_pending_slot_adds_expirations_that_check_failed_to_add(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
@@ -672,7 +672,7 @@ static s64 expire_at(struct theap_slot_timer *st, s64 now)
  * start, or a move to an earlier time, sets @span to the slot's timeout; a postponement does not.
  * If 63/64 of @span is shorter than THEAP_EARLY_SPAN, the slot does not stay queued.
  */
-static void slot_that_expired_stays_queued_in_crowded_queue(struct kunit *test)
+static void slot_stays_queued_after_expiry_if_its_queue_is_crowded(struct kunit *test)
 {
 	const s64 span = 10LL * NSEC_PER_SEC;
 	struct theap_slot_timer *st = slot_make(test);
@@ -735,25 +735,25 @@ static void slot_pages_are_allocated_at_first_use(struct kunit *test)
 static struct kunit_case slot_cases[] = {
 	KUNIT_CASE(slot_check_of_idle_slot_makes_no_event),
 	KUNIT_CASE(slot_expires_when_due),
-	KUNIT_CASE(slot_check_of_undue_slot_ends_without_expire_operation),
-	KUNIT_CASE(slot_postponed_is_checked_at_deadline),
+	KUNIT_CASE(slot_check_of_slot_not_yet_due_does_not_call_expire),
+	KUNIT_CASE(slot_check_before_deadline_requests_next_check_at_deadline),
 	KUNIT_CASE(slot_late_check_counts_missed_periods),
 	KUNIT_CASE(slot_deadline_and_period_out_of_range_are_clamped),
 	KUNIT_CASE(slot_period_is_clamped_to_limits),
 	KUNIT_CASE(slot_unread_ticker_backs_off),
-	KUNIT_CASE(slot_ticker_with_taken_event_does_not_back_off),
-	KUNIT_CASE(slot_back_off_is_at_most_a_second),
-	KUNIT_CASE(slot_contended_check_does_not_back_off),
-	KUNIT_CASE(slot_back_off_in_time_namespace_stores_time_of_context),
+	KUNIT_CASE(slot_ticker_does_not_back_off_if_reader_has_taken_its_event),
+	KUNIT_CASE(slot_back_off_lasts_at_most_one_second_or_one_period),
+	KUNIT_CASE(slot_check_that_fails_to_add_expirations_does_not_back_off),
+	KUNIT_CASE(slot_back_off_stores_next_check_time_with_namespace_offset),
 	KUNIT_CASE(slot_fields_agree_with_timer_after_start_modify_stop),
 	KUNIT_CASE(slot_kick_stops_expires_or_queues_slot_by_stored_deadline),
-	KUNIT_CASE(slot_contended_deadline_expires_in_next_check),
-	KUNIT_CASE(slot_contended_expirations_are_added_by_later_check),
-	KUNIT_CASE(slot_kick_adds_expirations_despite_contention),
-	KUNIT_CASE(slot_stop_discards_expirations_that_check_could_not_add),
-	KUNIT_CASE(slot_drain_adds_expirations_that_check_could_not_add),
-	KUNIT_CASE(slot_start_despite_contention_loses_no_expiration),
-	KUNIT_CASE(slot_that_expired_stays_queued_in_crowded_queue),
+	KUNIT_CASE(slot_expires_in_next_check_if_exchange_of_deadline_fails),
+	KUNIT_CASE(slot_check_adds_expirations_that_earlier_check_failed_to_add),
+	KUNIT_CASE(slot_kick_retries_until_it_has_added_expirations_to_count),
+	KUNIT_CASE(slot_stop_discards_expirations_that_check_failed_to_add),
+	KUNIT_CASE(slot_drain_adds_expirations_that_check_failed_to_add),
+	KUNIT_CASE(slot_start_of_pending_slot_adds_expirations_that_check_failed_to_add),
+	KUNIT_CASE(slot_stays_queued_after_expiry_if_its_queue_is_crowded),
 	KUNIT_CASE(slot_pages_are_allocated_at_first_use),
 	{}
 };

@@ -117,7 +117,7 @@ static void check_try(struct kunit *test, unsigned int nr, bool seen[STATES][STA
 }
 
 /* The helpers together make exactly the transitions of the table. */
-static void state_helpers_make_the_transitions_of_the_table(struct kunit *test)
+static void state_helpers_make_exactly_the_allowed_state_transitions(struct kunit *test)
 {
 	bool seen[STATES][STATES] = {};
 	enum theap_status from, to;
@@ -184,7 +184,7 @@ static void state_predicates_are_true_in_exactly_their_states(struct kunit *test
 }
 
 static struct kunit_case state_cases[] = {
-	KUNIT_CASE(state_helpers_make_the_transitions_of_the_table),
+	KUNIT_CASE(state_helpers_make_exactly_the_allowed_state_transitions),
 	KUNIT_CASE(state_predicates_are_true_in_exactly_their_states),
 	{}
 };

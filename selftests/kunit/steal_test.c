@@ -234,7 +234,7 @@ static void get_queue(struct test_timer *t)
 }
 
 /* At the end of its run, a thief notifies the owning CPU of the next deadline. */
-static void steal_thief_notifies_owning_cpu_of_next_deadline_at_end(struct kunit *test)
+static void steal_thief_notifies_owning_cpu_of_next_deadline_after_run(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 2);
 	s64 later = test_now() + DAY;
@@ -443,7 +443,7 @@ static void steal_scan_ends_when_budget_is_exceeded(struct kunit *test)
  * A CPU scans at most once per steal_us, whether at the end of a run or before a task
  * sleeps.  A task that is about to sleep searches only for stuck queues on the clock of its timers.
  */
-static void steal_scans_once_per_steal_us(struct kunit *test)
+static void steal_scans_at_most_once_per_steal_us(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 4);
 	u64 now = ktime_get_ns();
@@ -500,7 +500,7 @@ static void steal_lower_steal_us_applies_at_once(struct kunit *test)
  * At the end of a run, a CPU also steals queues on other clocks than that of the run.  A steal
  * by the watchdog also counts in stolen_by_watchdog.
  */
-static void steal_after_run_covers_all_clocks(struct kunit *test)
+static void steal_scan_after_run_also_steals_queues_of_other_clocks(struct kunit *test)
 {
 	struct theap_queue *other = theap_queues_get(theap_kernel_account, THEAP_BOOTTIME, 0);
 	struct test_timer *t = test_timers(test, 1);
@@ -548,7 +548,7 @@ static void steal_scans_when_throttling_ends_if_nothing_is_due(struct kunit *tes
  * With 1000 CPUs a scan before a sleep covers only 64 queues.  The next scan covers the next 64.
  * Queues without timers do not count: if every 10th queue has timers, one scan covers 640.
  */
-static void steal_before_sleep_scans_64_queues(struct kunit *test)
+static void steal_scan_before_sleep_visits_at_most_64_nonempty_queues(struct kunit *test)
 {
 	struct theap_thief *thief;
 	unsigned int i, bit, at[4];
@@ -601,7 +601,7 @@ static struct kunit_case steal_cases[] = {
 	KUNIT_CASE(steal_skips_recently_due_queue),
 	KUNIT_CASE(steal_skips_running_queue),
 	KUNIT_CASE(steal_continues_preempted_run),
-	KUNIT_CASE(steal_thief_notifies_owning_cpu_of_next_deadline_at_end),
+	KUNIT_CASE(steal_thief_notifies_owning_cpu_of_next_deadline_after_run),
 	KUNIT_CASE(steal_skips_own_queue),
 	KUNIT_CASE(steal_us_of_0_switches_stealing_off),
 	KUNIT_CASE(steal_us_below_minimum_counts_as_minimum),
@@ -609,11 +609,11 @@ static struct kunit_case steal_cases[] = {
 	KUNIT_CASE(steal_thief_resumes_its_throttled_run),
 	KUNIT_CASE(steal_owning_cpu_resumes_after_stuck_thief),
 	KUNIT_CASE(steal_scan_ends_when_budget_is_exceeded),
-	KUNIT_CASE(steal_scans_once_per_steal_us),
+	KUNIT_CASE(steal_scans_at_most_once_per_steal_us),
 	KUNIT_CASE(steal_lower_steal_us_applies_at_once),
-	KUNIT_CASE(steal_after_run_covers_all_clocks),
+	KUNIT_CASE(steal_scan_after_run_also_steals_queues_of_other_clocks),
 	KUNIT_CASE(steal_scans_when_throttling_ends_if_nothing_is_due),
-	KUNIT_CASE(steal_before_sleep_scans_64_queues),
+	KUNIT_CASE(steal_scan_before_sleep_visits_at_most_64_nonempty_queues),
 	{}
 };
 

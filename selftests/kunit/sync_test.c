@@ -6,8 +6,8 @@
  *
  * In a test the queue belongs to another CPU, and an IPI to that CPU appears to be pending.  So no
  * IPI is sent and the queue's hrtimer is not armed.  The watchdog is off.  Stealing is off, too,
- * except in sync_that_waits_lets_softirq_steal_stuck_queue().  So in all other tests, only the test
- * runs the queue.
+ * except in sync_that_waits_makes_softirq_steal_stuck_queue().  So in all other tests, only the
+ * test runs the queue.
  */
 #include "core_test.h"
 #include "module/compat.h"
@@ -40,7 +40,7 @@ static s64 sync(void)
 }
 
 /* A sync returns the next deadline, and runs no queue, even if a timer is due. */
-static void sync_returns_next_deadline_without_run(struct kunit *test)
+static void sync_returns_next_deadline_and_runs_no_queue(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 2);
 	s64 now = test_now();
@@ -55,7 +55,7 @@ static void sync_returns_next_deadline_without_run(struct kunit *test)
 }
 
 /* A stopped timer that has not left the heap may make the returned time too early. */
-static void sync_returns_deadline_of_stopped_timer_in_heap(struct kunit *test)
+static void sync_returns_deadline_of_stopped_timer_still_in_heap(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 2);
 	s64 deadline = test_now() + DAY;
@@ -67,7 +67,7 @@ static void sync_returns_deadline_of_stopped_timer_in_heap(struct kunit *test)
 }
 
 /* A sync checks the inbox and @claimed, which hold timers that were moved earlier. */
-static void sync_returns_earlier_deadline_of_timer_in_inbox(struct kunit *test)
+static void sync_returns_new_earlier_deadline_of_timer_in_inbox(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 2);
@@ -102,7 +102,7 @@ static void record_least(struct test_timer *t)
 }
 
 /* While a run calls the functions of a batch, a sync reads the batch's earliest deadline. */
-static void sync_reads_earliest_deadline_of_batch(struct kunit *test)
+static void sync_can_read_earliest_deadline_of_batch_during_function_calls(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 2);
 	s64 deadline = test_now() - 10;
@@ -120,7 +120,7 @@ static void sync_reads_earliest_deadline_of_batch(struct kunit *test)
 }
 
 /* If a CPU is stuck in a batch, a sync reads the earliest deadline of that batch, too. */
-static void sync_reads_deadline_of_stuck_batch(struct kunit *test)
+static void sync_returns_earliest_deadline_of_stuck_batch(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 1);
@@ -143,7 +143,7 @@ static void sync_reads_deadline_of_stuck_batch(struct kunit *test)
  * A run defers a timer whose function waits in the batch of another run.  Until the function of
  * the deferred timer is called, a sync returns no time after the deadline of that timer.
  */
-static void sync_reads_deadline_of_deferred_timer(struct kunit *test)
+static void sync_returns_no_time_after_deadline_of_deferred_timer(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 2);
@@ -178,7 +178,7 @@ static void sync_reads_deadline_of_deferred_timer(struct kunit *test)
  * After a clock step back, a deferral before the step may have left @deferred far in the future.
  * Then a sync ignores @deferred, and returns the next deadline.
  */
-static void sync_ignores_deferral_before_clock_step(struct kunit *test)
+static void sync_ignores_deferral_time_set_before_clock_was_stepped_back(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
 	s64 deadline = test_now() + DAY;
@@ -261,7 +261,7 @@ static void sync_waits_for_1_ms_if_no_cpu_runs_the_queue(struct kunit *test)
 }
 
 /* A sync that waits lets a softirq steal a stuck queue. */
-static void sync_that_waits_lets_softirq_steal_stuck_queue(struct kunit *test)
+static void sync_that_waits_makes_softirq_steal_stuck_queue(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
 	unsigned int tries;
@@ -283,16 +283,16 @@ static void sync_that_waits_lets_softirq_steal_stuck_queue(struct kunit *test)
 }
 
 static struct kunit_case sync_cases[] = {
-	KUNIT_CASE(sync_returns_next_deadline_without_run),
-	KUNIT_CASE(sync_returns_deadline_of_stopped_timer_in_heap),
-	KUNIT_CASE(sync_returns_earlier_deadline_of_timer_in_inbox),
-	KUNIT_CASE(sync_reads_earliest_deadline_of_batch),
-	KUNIT_CASE(sync_reads_deadline_of_stuck_batch),
-	KUNIT_CASE(sync_reads_deadline_of_deferred_timer),
-	KUNIT_CASE(sync_ignores_deferral_before_clock_step),
+	KUNIT_CASE(sync_returns_next_deadline_and_runs_no_queue),
+	KUNIT_CASE(sync_returns_deadline_of_stopped_timer_still_in_heap),
+	KUNIT_CASE(sync_returns_new_earlier_deadline_of_timer_in_inbox),
+	KUNIT_CASE(sync_can_read_earliest_deadline_of_batch_during_function_calls),
+	KUNIT_CASE(sync_returns_earliest_deadline_of_stuck_batch),
+	KUNIT_CASE(sync_returns_no_time_after_deadline_of_deferred_timer),
+	KUNIT_CASE(sync_ignores_deferral_time_set_before_clock_was_stepped_back),
 	KUNIT_CASE(sync_waits_until_run_has_called_all_functions),
 	KUNIT_CASE(sync_waits_for_1_ms_if_no_cpu_runs_the_queue),
-	KUNIT_CASE(sync_that_waits_lets_softirq_steal_stuck_queue),
+	KUNIT_CASE(sync_that_waits_makes_softirq_steal_stuck_queue),
 	{}
 };
 

@@ -13,7 +13,7 @@
 #include "module/core/timer.h"
 
 /* If a sum would overflow, theap_add() returns S64_MAX, which is THEAP_NEVER. */
-static void time_add_returns_never_on_overflow(struct kunit *test)
+static void time_add_saturates_at_theap_never_on_overflow(struct kunit *test)
 {
 	static const struct { s64 a, b, sum; } sums[] = {
 		{ 0, 0, 0 },
@@ -78,7 +78,7 @@ static void time_forward_counts_periods_from_old_deadline_not_from_now(struct ku
  * Step 0 counts 0 ns, and step n > 0 counts 2^(n-1) to 2^n - 1 ns.  The last step also counts
  * longer and negative times.
  */
-static void time_steps_of_lateness_histogram_double(struct kunit *test)
+static void time_lateness_histogram_steps_begin_at_powers_of_2(struct kunit *test)
 {
 	unsigned int step;
 
@@ -134,10 +134,10 @@ static void time_forward_returns_first_deadline_after_now(struct kunit *test)
 }
 
 static struct kunit_case time_cases[] = {
-	KUNIT_CASE(time_add_returns_never_on_overflow),
+	KUNIT_CASE(time_add_saturates_at_theap_never_on_overflow),
 	KUNIT_CASE(time_plus_offset_is_at_least_1),
 	KUNIT_CASE(time_forward_counts_periods_from_old_deadline_not_from_now),
-	KUNIT_CASE(time_steps_of_lateness_histogram_double),
+	KUNIT_CASE(time_lateness_histogram_steps_begin_at_powers_of_2),
 	KUNIT_CASE(time_forward_returns_first_deadline_after_now),
 	{}
 };

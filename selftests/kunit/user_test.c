@@ -22,7 +22,7 @@ static struct theap_user *user_make(struct kunit *test)
 }
 
 /* Each get returns the user that is in the table, also while the user is idle. */
-static void user_is_shared_by_contexts(struct kunit *test)
+static void user_contexts_with_equal_identity_share_one_user(struct kunit *test)
 {
 	struct theap_user *user = user_make(test);
 
@@ -84,7 +84,7 @@ static void user_with_queued_work_item_is_not_freed(struct kunit *test)
 }
 
 static struct kunit_case user_cases[] = {
-	KUNIT_CASE(user_is_shared_by_contexts),
+	KUNIT_CASE(user_contexts_with_equal_identity_share_one_user),
 	KUNIT_CASE(user_is_freed_when_idle),
 	KUNIT_CASE(user_that_gets_a_new_context_is_not_freed),
 	KUNIT_CASE(user_with_queued_work_item_is_not_freed),

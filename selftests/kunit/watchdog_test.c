@@ -14,7 +14,7 @@
  * The delay of a sleeping watchdog timer is so short that the timer expires before the next
  * deadline.  This holds even if the kernel's timer wheel adds an eighth to the delay.
  */
-static void watchdog_sleep_ends_before_next_deadline(struct kunit *test)
+static void watchdog_sleep_is_shorter_than_time_to_next_deadline(struct kunit *test)
 {
 	static const s64 nearest[] = {
 		-SECOND, 0, 1, 20 * NSEC_PER_MSEC, SECOND, 12 * SECOND, DAY
@@ -132,7 +132,7 @@ static void watchdog_wakes_for_earlier_deadline(struct kunit *test)
  * the hrtimer is armed for a timer that was stopped and has left the heap.  The watchdog does not
  * count that timer, so the watchdog sleeps without end.
  */
-static void watchdog_is_woken_by_start_despite_hrtimer_of_stopped_timer(struct kunit *test)
+static void watchdog_is_woken_by_start_even_if_hrtimer_is_armed_earlier(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 2);
 	s64 armed;
@@ -193,7 +193,7 @@ static void watchdog_steals_stuck_queue(struct kunit *test)
  * If a watchdog timer of this CPU is over half a period late, the check moves the timer to another
  * CPU, if there is one.  A timer that is not late stays.
  */
-static void watchdog_timer_that_is_late_moves_to_another_cpu(struct kunit *test)
+static void watchdog_timer_overdue_by_half_a_period_moves_to_another_cpu(struct kunit *test)
 {
 	s64 span = 20 * NSEC_PER_MSEC;
 	struct theap_watchdog_timer *timer = &theap_watchdog_timers[1];
@@ -228,7 +228,7 @@ static void watchdog_timer_that_is_late_moves_to_another_cpu(struct kunit *test)
  * The test takes no CPU offline.  If there is a second CPU, the test removes it from theap_drivers,
  * as the callback of CPU hotplug does.  Then it calls theap_watchdog_offline().
  */
-static void watchdog_timer_leaves_offline_cpu(struct kunit *test)
+static void watchdog_timer_of_offline_cpu_moves_to_another_cpu(struct kunit *test)
 {
 	unsigned int here = raw_smp_processor_id();
 	unsigned int offline = cpumask_any_but(cpu_online_mask, here);
@@ -304,7 +304,7 @@ static void expire_one(struct kunit *test)
  * A watchdog timer that expires arms both watchdog timers.  If the first deadline is a day ahead,
  * both sleep.  If the first deadline is 1 s ahead, both are armed for one period, 2 s.
  */
-static void watchdog_timer_that_expires_arms_itself_and_the_other(struct kunit *test)
+static void watchdog_timer_expiry_arms_both_watchdog_timers(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 2);
 
@@ -352,7 +352,7 @@ static void watchdog_visits_only_queues_with_timers(struct kunit *test)
  * The watchdog scans the queues whose bit is set.  A start sets the bit of its queue.  When the
  * queue becomes empty, the bit stays set until the next scan of the watchdog, which clears it.
  */
-static void watchdog_scans_queue_from_start_until_found_empty(struct kunit *test)
+static void watchdog_scans_queue_after_timer_start_until_scan_finds_it_empty(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 2);
@@ -423,17 +423,17 @@ static void watchdog_can_be_switched_off(struct kunit *test)
 }
 
 static struct kunit_case watchdog_cases[] = {
-	KUNIT_CASE(watchdog_sleep_ends_before_next_deadline),
+	KUNIT_CASE(watchdog_sleep_is_shorter_than_time_to_next_deadline),
 	KUNIT_CASE(watchdog_wakes_for_earlier_deadline),
-	KUNIT_CASE(watchdog_is_woken_by_start_despite_hrtimer_of_stopped_timer),
+	KUNIT_CASE(watchdog_is_woken_by_start_even_if_hrtimer_is_armed_earlier),
 	KUNIT_CASE(watchdog_wakes_for_start_during_run),
 	KUNIT_CASE(watchdog_steals_stuck_queue),
-	KUNIT_CASE(watchdog_timer_that_is_late_moves_to_another_cpu),
-	KUNIT_CASE(watchdog_timer_leaves_offline_cpu),
+	KUNIT_CASE(watchdog_timer_overdue_by_half_a_period_moves_to_another_cpu),
+	KUNIT_CASE(watchdog_timer_of_offline_cpu_moves_to_another_cpu),
 	KUNIT_CASE(watchdog_timers_are_both_on_the_only_housekeeping_cpu),
-	KUNIT_CASE(watchdog_timer_that_expires_arms_itself_and_the_other),
+	KUNIT_CASE(watchdog_timer_expiry_arms_both_watchdog_timers),
 	KUNIT_CASE(watchdog_visits_only_queues_with_timers),
-	KUNIT_CASE(watchdog_scans_queue_from_start_until_found_empty),
+	KUNIT_CASE(watchdog_scans_queue_after_timer_start_until_scan_finds_it_empty),
 	KUNIT_CASE(watchdog_that_is_awake_is_not_woken_again),
 	KUNIT_CASE(watchdog_updates_which_cpus_are_isolated),
 	KUNIT_CASE(watchdog_can_be_switched_off),
