@@ -4,10 +4,10 @@
  *
  * The hrtimer is soft: it expires in the HRTIMER softirq.  There it begins a run, which expires the
  * due timers (run.c).  So a long run does not keep interrupts off.  If a limit of CPU time is
- * reached, the queue rests: it begins no run for a time (budget.c).
+ * reached, the queue is throttled: it begins no run for a time (budget.c).
  *
  * The hrtimer is armed for the first deadline of the queue.  While it is armed, only an earlier
- * deadline, or the end of a run or of a rest, arms it again.
+ * deadline, the end of a run, or the end of the throttling arms it again.
  *
  * The caller that makes the first deadline earlier calls theap_queue_notify().  On
  * the owning CPU, that function arms the hrtimer.  On another CPU, it sends an IPI to the
@@ -15,18 +15,18 @@
  * hrtimer, and it needs no lock for that.
  *
  * @armed has two writers.  One is the owning CPU.  The other is the CPU that drove the queue before
- * a hand-over: hrtimers on that CPU may begin runs and end rests until they are cancelled.  A run
- * writes @armed when it begins.  It also writes @armed when it ends, unless it is throttled on the
- * owning CPU.  A thief's run (steal.c) does not write @armed.  The values:
+ * a hand-over: until they are cancelled, hrtimers on that CPU may begin runs and unthrottle the
+ * queue.  A run writes @armed when it begins.  It also writes @armed when it ends, unless it is
+ * throttled on the owning CPU.  A thief's run (steal.c) does not write @armed.  The values:
  *
  *	armed			the hrtimer
- *	THEAP_NEVER		is off, or is still set to a deadline from before the last run or
- *				rest
+ *	THEAP_NEVER		is off, or is still set to a deadline from before the last run, or
+ *				from before the queue was throttled
  *	a deadline		is set to that deadline
  *	S64_MIN			does not matter: a run has begun, and reads the first deadline
- *				before it ends; or the queue rests, and the first deadline is
- *				read at the end of the rest; or the clock is manual, and there
- *				is no hrtimer
+ *				before it ends; or the queue is throttled, and the first
+ *				deadline is read when the throttling ends; or the clock is
+ *				manual, and there is no hrtimer
  */
 #include <linux/ktime.h>
 #include <linux/lockdep.h>
@@ -96,7 +96,7 @@ static void theap_queue_notify_cpu(struct theap_queue *queue)
 }
 
 /*
- * Let a queue rest for @ns nanoseconds, and then begin a run if a timer is due.
+ * Throttle a queue for @ns nanoseconds.  Then begin a run if a timer is due.
  *
  * Use the second hrtimer, @resume, on CLOCK_MONOTONIC.  An hrtimer on the queue's clock
  * would expire too late if that clock is stepped back during the wait.
@@ -116,19 +116,19 @@ static void theap_queue_run_later(struct theap_queue *queue, u64 ns)
 }
 
 /*
- * Let a queue rest for @ns, since its account or this CPU has reached its limit of CPU time.  Do
+ * Throttle a queue for @ns, since its account or this CPU has reached its limit of CPU time.  Do
  * nothing in three cases: the hrtimer is armed for the first deadline or earlier; the run of the
- * owning CPU is on; the queue rests already.
+ * owning CPU is on; the queue is throttled already.
  *
- * Until the end of the rest, no CPU is notified for this queue, and due timers wait.  If
- * @hrtimer expires before @resume, its run ends the rest.
+ * Until the throttling ends, no CPU is notified for this queue, and due timers wait.  If @hrtimer
+ * expires before @resume, it begins a run, which ends the throttling.
  */
 static void theap_queue_defer(struct theap_queue *queue, u64 ns)
 {
 	if (theap_queue_first(queue) >= READ_ONCE(queue->armed))
 		return;
 	queue->count.deferred_notifications++;
-	/* A rest counts as progress, so that no thief finds the queue stuck (steal.c). */
+	/* The throttling counts as progress, so that no thief finds the queue stuck (steal.c). */
 	WRITE_ONCE(queue->progress, ktime_get_ns() + ns);
 	WRITE_ONCE(queue->armed, S64_MIN);
 	theap_queue_run_later(queue, ns);
@@ -136,19 +136,19 @@ static void theap_queue_defer(struct theap_queue *queue, u64 ns)
 
 /*
  * The handler of a notification IPI: charge the IPI to the account of the queue.  Then arm the
- * hrtimer; or, if a limit of CPU time is reached, let the queue rest.  Without the charge, a thread
+ * hrtimer; or, if a limit of CPU time is reached, throttle the queue.  Without the charge, a thread
  * that moves a timer earlier, again and again, would keep another CPU busy with interrupts.  If the
  * queue was handed over meanwhile, notify its new CPU.
  */
 static void theap_queue_ipi(void *arg)
 {
 	struct theap_queue *queue = arg;
-	u64 rest;
+	u64 throttle;	/* in ns */
 
 	atomic_xchg(&queue->ipi_pending, 0);
-	rest = theap_budget_charge_ipi(queue->account);
-	if (rest && READ_ONCE(queue->cpu) == smp_processor_id())
-		theap_queue_defer(queue, rest);
+	throttle = theap_budget_charge_ipi(queue->account);
+	if (throttle && READ_ONCE(queue->cpu) == smp_processor_id())
+		theap_queue_defer(queue, throttle);
 	else
 		theap_queue_notify_cpu(queue);
 }
@@ -193,8 +193,9 @@ void theap_queue_run_begun(struct theap_queue *queue)
 }
 
 /*
- * Arm the hrtimer for the first deadline: after a run of the owning CPU, after a rest, or on a new
- * owning CPU.  If the queue was handed over during the run or the rest, notify the new owning CPU.
+ * Arm the hrtimer for the first deadline: after a run of the owning CPU, when the throttling ends,
+ * or on a new owning CPU.  If the queue was handed over during the run or the throttling, notify
+ * the new owning CPU.
  *
  * Context: interrupts off.
  */
@@ -208,8 +209,8 @@ void theap_queue_run_ended(struct theap_queue *queue)
 }
 
 /*
- * Let a queue rest for @ns, after a run of the owning CPU that has reached a limit of CPU time.  If
- * the queue was handed over during the run, notify the new owning CPU; the queue does not rest.
+ * Throttle a queue for @ns, after a run of the owning CPU that has reached a limit of CPU time.  If
+ * the queue was handed over during the run, do not throttle it: notify the new owning CPU.
  *
  * Context: interrupts off.
  */
@@ -222,16 +223,16 @@ void theap_queue_run_throttled(struct theap_queue *queue, u64 ns)
 }
 
 /**
- * theap_queue_rest_ended - end a rest after which no timer is due: arm the hrtimer
- * @queue: the queue
+ * theap_queue_unthrottle - end the throttling of a queue without a run: arm the hrtimer
+ * @queue: none of its timers is due
  *
- * Charge the account for the interrupt that has ended the rest, as for a run that handled no timer.
- * The queue begins no other rest, even if the charge reaches a limit.
+ * Charge the account for the interrupt that ends the throttling, as for a run that handled no
+ * timer.  Do not throttle the queue again, even if the charge reaches a limit.
  *
  * Context: the function of @resume.
  * Return: the current time on CLOCK_MONOTONIC.
  */
-u64 theap_queue_rest_ended(struct theap_queue *queue)
+u64 theap_queue_unthrottle(struct theap_queue *queue)
 {
 	u64 now = theap_budget_begin(queue->account);
 	unsigned long flags;
@@ -249,7 +250,7 @@ u64 theap_queue_rest_ended(struct theap_queue *queue)
  *
  * A thief need not write @armed.  If the owning CPU has yet to run the queue, the hrtimer of that
  * CPU, or a notification, is pending.  Otherwise the owning CPU has yet to end its own run, or the
- * queue rests.  Then the owning CPU reads the first deadline at the end of that run or rest.
+ * queue is throttled.  The owning CPU reads the first deadline when that run or throttling ends.
  *
  * But the thief has drained the inbox.  Another CPU may have lowered @earliest just before, and
  * then read @first and @earliest in theap_queue_notify().  If the thief had already cleared
@@ -298,8 +299,8 @@ static void theap_queue_take_over(void *arg)
  * @cpu:   online, and stays online
  *
  * The hrtimers of the queue may still fire on the old CPU.  Each run that they begin notifies @cpu
- * when it ends, and so does the end of a rest.  After all hrtimers are cancelled, @cpu arms the
- * hrtimer from a known state.  Without an IPI to the old CPU, both CPUs might arm the hrtimer:
+ * when it ends, and so does theap_queue_unthrottle().  After all hrtimers are cancelled, @cpu arms
+ * the hrtimer from a known state.  Without an IPI to the old CPU, both CPUs might arm the hrtimer:
  *
  *	old CPU					this CPU
  *	  reads queue->cpu: itself

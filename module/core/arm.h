@@ -10,7 +10,7 @@ void theap_queue_run_begun(struct theap_queue *queue);
 void theap_queue_run_ended(struct theap_queue *queue);
 void theap_queue_stolen_run_ended(struct theap_queue *queue, u64 ns);
 void theap_queue_run_throttled(struct theap_queue *queue, u64 ns);
-u64 theap_queue_rest_ended(struct theap_queue *queue);
+u64 theap_queue_unthrottle(struct theap_queue *queue);
 void theap_queue_hand_over(struct theap_queue *queue, unsigned int cpu);
 void theap_queue_quiesce(struct theap_queue *queue);
 void theap_arm_attach(struct theap_queue *queue);

@@ -19,12 +19,15 @@
  *	@until <= now		all used CPU time is repaid
  *	@until > now		some used CPU time is not repaid yet
  *
- * A queue has to rest if @until is ahead of the current time by at least a threshold.  A queue that
- * rests begins no run, unless its hrtimer was armed before the rest and expires in the rest.  The
- * queue rests until @until, not only until @until is ahead by less than the threshold, so that
- * there are few interrupts.  Its timers are late, and none of them is lost: the runs after the rest
- * expire all that are due.  If an account has reached its limit, the queues of other accounts need
- * not rest.
+ * A run is charged after each batch.  If @until is then ahead of the current time by at least a
+ * threshold, the run is throttled: it ends.  Its queue is throttled, too: the queue begins no run
+ * until @until.  There is one exception: an hrtimer that was armed before the throttling, and
+ * expires before @until, begins a run.
+ *
+ * The throttling lasts until @until, not only until @until is ahead by less than the threshold, so
+ * that there are few interrupts.  The timers of a throttled queue are late, and none of them is
+ * lost: the runs after the throttling expire all that are due.  The limit of an account does not
+ * throttle the queues of other accounts.
  *
  *	limit		threshold	so at the limit, runs last
  *	the CPU's	 25 us		100 us of each 125 us
@@ -46,7 +49,7 @@
  * run.  So that time is charged too, as four times the median lateness of the interrupts.  One
  * quarter of that is for the time before the run.  Three quarters are for the end of the run, for
  * programming the next interrupt, and for the return from the interrupt.  An IPI that notifies a
- * CPU of an earlier deadline is charged the same.
+ * CPU of an earlier deadline is charged the same, and may throttle the queue, too.
  */
 #include <linux/hrtimer.h>
 #include <linux/irqflags.h>
@@ -64,12 +67,12 @@
  */
 unsigned int theap_user_cpu_percent = 4;
 
-/* The CPU's limit, how far ahead its @until may be without a rest, and the longest rest. */
+/* The CPU's limit in percent, its threshold, and for how long it throttles a queue at most. */
 #define THEAP_CPU_PERCENT	80
 #define THEAP_CPU_AHEAD		(THEAP_BUDGET_NS / 4)
-#define THEAP_CPU_REST_MAX	(THEAP_CHARGE_MAX / 4)
+#define THEAP_CPU_THROTTLE_MAX	(THEAP_CHARGE_MAX / 4)
 
-/* How far ahead @until of an account may be without a rest, and how much time an account saves. */
+/* The threshold of the limit of an account, and how much time an account saves. */
 #define THEAP_ACCOUNT_AHEAD	(480 * NSEC_PER_USEC)
 #define THEAP_ACCOUNT_SAVED	(400 * NSEC_PER_MSEC)
 
@@ -85,7 +88,7 @@ unsigned int theap_user_cpu_percent = 4;
  * instances.
  *
  * Until the next excuse is possible, a long run is charged for at most THEAP_LONG_CHARGE_MAX.  This
- * limit bounds how long a queue rests if the host often stops the machine.
+ * limit bounds how long a queue is throttled if the host often stops the machine.
  */
 #define THEAP_CHARGE_MAX	(20 * NSEC_PER_MSEC)
 #define THEAP_LONG_CHARGE_MAX	(400 * NSEC_PER_MSEC)
@@ -158,7 +161,7 @@ static u64 theap_budget_excuse(struct theap_usage *usage, u64 now, u64 used)
 /*
  * Charge @used, or the part that theap_budget_excuse() leaves, to this CPU and to an account.
  * @begun is the field of struct theap_budget, for a run; it is 0 for an IPI.
- * Return: how long the queue has to rest, in nanoseconds; 0: it need not rest.
+ * Return: for how many nanoseconds the queue has to be throttled; 0: do not throttle it.
  *
  * Interrupts are off meanwhile, since the handler of an IPI may charge, too.
  */
@@ -172,10 +175,10 @@ static u64 theap_charge(struct theap_account *account, u64 now, u64 used, u64 be
 	local_irq_save(flags);
 	usage = this_cpu_ptr(account->usage);
 	used = theap_budget_excuse(usage, now, used);
-	most = used > THEAP_CHARGE_MAX ? THEAP_LONG_REST_MAX : THEAP_REST_MAX;
+	most = used > THEAP_CHARGE_MAX ? THEAP_LONG_THROTTLE_MAX : THEAP_THROTTLE_MAX;
 	WRITE_ONCE(usage->used, usage->used + used);
 	cpu_ahead = theap_limit_charge(&this_cpu_ptr(&theap_budgets)->until, now, used,
-				       THEAP_CPU_PERCENT, 0, THEAP_CPU_REST_MAX);
+				       THEAP_CPU_PERCENT, 0, THEAP_CPU_THROTTLE_MAX);
 	if (account->limited && percent)
 		account_ahead = theap_limit_charge(&usage->until, now, used, percent,
 						   THEAP_ACCOUNT_SAVED, most);
@@ -218,11 +221,11 @@ u64 theap_budget_begin(struct theap_account *account)
  * @now:     out: the time up to which the run was charged, on CLOCK_MONOTONIC
  *
  * The time that the run takes to wake tasks counts, too.  So after a run that wakes a thousand
- * tasks, the queue rests: later timers wait, and tasks run.  A time above THEAP_CHARGE_MAX may
- * count only in part: theap_budget_excuse().
+ * tasks, the queue is throttled: later timers wait, and tasks run.  A time above THEAP_CHARGE_MAX
+ * may count only in part: theap_budget_excuse().
  *
  * Context: as theap_budget_begin().
- * Return: how long the queue has to rest, in nanoseconds; 0: it need not rest.
+ * Return: for how many nanoseconds the queue has to be throttled; 0: do not throttle it.
  */
 u64 theap_budget_charge(struct theap_account *account, u64 *now)
 {
@@ -236,16 +239,16 @@ u64 theap_budget_charge(struct theap_account *account, u64 *now)
 }
 
 /**
- * theap_budget_count_rest - count a run that the limit of its account has ended
+ * theap_budget_count_throttled - count a run that the limit of its account has ended
  * @account: the run was charged to this account
  * @now:     when the run ended, on CLOCK_MONOTONIC
  *
- * Call this after each run whose queue has to rest.  The count is @throttled of struct theap_usage.
- * If only the limit of the CPU requires the rest, this function does not count the run.
+ * Call this after each throttled run.  The count is @throttled of struct theap_usage.  If only the
+ * limit of the CPU throttles the run, this function does not count it.
  *
  * Context: as theap_budget_begin().
  */
-void theap_budget_count_rest(struct theap_account *account, u64 now)
+void theap_budget_count_throttled(struct theap_account *account, u64 now)
 {
 	struct theap_usage *usage = this_cpu_ptr(account->usage);
 

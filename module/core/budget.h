@@ -15,12 +15,12 @@
 #define THEAP_BUDGET_NS		(100 * NSEC_PER_USEC)
 
 /*
- * The longest rests of a queue for the limit of its account.  At 4 %, the first repays a charge of
- * 20 ms, and the second a charge of 400 ms.  Only a long run that soon follows another long run is
- * charged more than 20 ms (budget.c).
+ * The longest times for which the limit of an account throttles a queue.  At 4 %, the first repays
+ * a charge of 20 ms, and the second a charge of 400 ms.  Only a long run that soon follows another
+ * long run is charged more than 20 ms (budget.c).
  */
-#define THEAP_REST_MAX		(500 * NSEC_PER_MSEC)
-#define THEAP_LONG_REST_MAX	(10 * NSEC_PER_SEC)
+#define THEAP_THROTTLE_MAX	(500 * NSEC_PER_MSEC)
+#define THEAP_LONG_THROTTLE_MAX	(10 * NSEC_PER_SEC)
 
 extern unsigned int theap_user_cpu_percent;	/* the module parameter */
 
@@ -46,7 +46,7 @@ static inline u64 theap_limit_charge(u64 *until, u64 now, u64 used, unsigned int
 
 u64 theap_budget_begin(struct theap_account *account);
 u64 theap_budget_charge(struct theap_account *account, u64 *now);
-void theap_budget_count_rest(struct theap_account *account, u64 now);
+void theap_budget_count_throttled(struct theap_account *account, u64 now);
 u64 theap_budget_charge_ipi(struct theap_account *account);
 bool theap_budget_left(void);
 void theap_budget_note_latency(const struct hrtimer *hrtimer);

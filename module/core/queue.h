@@ -24,10 +24,10 @@
  * timers these scans kept one core busy.  Here the inbox lists the timers to requeue.
  *
  * Only the CPU that drives the queue arms the hrtimer, with interrupts off.  Between runs, that CPU
- * arms the hrtimer only for an earlier deadline, after a rest (budget.c), or after a hand-over
- * (arm.c).  If the timer with the first deadline is stopped or postponed, the hrtimer stays armed
- * for the old deadline.  At that time the hrtimer fires, its run finds nothing due, and the end of
- * the run arms the hrtimer for the new first deadline.
+ * arms the hrtimer only for an earlier deadline, when the throttling ends (budget.c), or after a
+ * hand-over (arm.c).  If the timer with the first deadline is stopped or postponed, the hrtimer
+ * stays armed for the old deadline.  At that time the hrtimer fires, its run finds nothing due, and
+ * the end of the run arms the hrtimer for the new first deadline.
  *
  * A context with a manual clock has a queue of its own without an hrtimer:
  * manual.c.
@@ -249,17 +249,17 @@ struct theap_queue {
 					 * the queue before: what the hrtimer is armed for; arm.c
 					 * has the values */
 	u64 progress;			/* when a run last began, collected a batch, or ended; while
-					 * the queue rests (budget.c), the end of the rest.
-					 * CLOCK_MONOTONIC.  Written by runs, and by an IPI that
-					 * begins a rest.  Two writes may race: the older time is
-					 * harmless */
+					 * the queue is throttled (budget.c), the end of the
+					 * throttling.  CLOCK_MONOTONIC.  Written by runs, and by
+					 * an IPI that throttles the queue.  Two writes may race:
+					 * the older time is harmless */
 
 	/* Used to begin a run, and by the CPU of the run. */
 	/* I: runs the queue at the first deadline; cancelled from any CPU */
 	struct hrtimer hrtimer ____cacheline_aligned_in_smp;
-	struct hrtimer resume;		/* I: ends a rest of the queue; cancelled from any CPU */
-	struct hrtimer thief_resume;	/* lets a thief continue its throttled run after a rest;
-					 * armed by the thief's CPU */
+	struct hrtimer resume;		/* I: unthrottles the queue; cancelled from any CPU */
+	struct hrtimer thief_resume;	/* lets a thief continue its throttled run later; armed
+					 * by the thief's CPU */
 	call_single_data_t csd;		/* the IPI that notifies the owning CPU; sent by the
 					 * CPU that set @ipi_pending */
 	struct delayed_work room_work;	/* allocates the room or buckets that a timer lacked,

@@ -2,8 +2,8 @@
 /*
  * A run of a queue: expire the timers that are due, and call their functions.
  *
- * A run handles batch after batch until nothing is due, or until the queue has to rest
- * (budget.c):
+ * A run handles batch after batch until nothing is due, or until a limit of CPU time throttles the
+ * run (budget.c):
  *
  *	collect	with the lock:	adjust the inbox, clean the top of the heap (owner.c);
  *				handle what is due: the heap from the top down, by bulk
@@ -19,13 +19,13 @@
  *
  * If a function starts its own timer in the past, a later batch expires the timer, not
  * the current one.  So the function cannot prolong a batch.  After each batch the run checks
- * whether the queue has to rest.
+ * whether it is throttled.
  *
  * A run does not end after one batch if more timers are due: one more batch costs less than the
- * interrupt that would begin another run.  A run leaves due timers behind if the queue has to rest
- * or, with a manual clock, if a signal is pending.  With other clocks a run also leaves two kinds
- * of timers to a run 50 us later: those that it defers, and those of the inbox that another CPU
- * keeps claimed.
+ * interrupt that would begin another run.  A run leaves due timers behind if it is throttled or,
+ * with a manual clock, if a signal is pending.  With other clocks a run also leaves two kinds of
+ * timers to a run 50 us later: those that it defers, and those of the inbox that another CPU keeps
+ * claimed.
  */
 #include <linux/ktime.h>
 #include <linux/lockdep.h>
@@ -414,10 +414,10 @@ bool theap_run_batch(struct theap_queue *queue, struct theap_run *run)
 }
 
 /*
- * If a run has this many wakers after a batch, it calls them, and continues if the queue need not
- * rest.  Waking a task takes longer than expiring its timer.  A run may spend its whole budget on
- * the timers of thousands of contexts.  If it called all their wakers only at its end, the
- * calls would take many times the budget.
+ * If a run has this many wakers after a batch, it calls them, and continues if it is not throttled.
+ * Waking a task takes longer than expiring its timer.  A run may spend its whole budget on the
+ * timers of thousands of contexts.  If it called all their wakers only at its end, the calls would
+ * take many times the budget.
  */
 #define THEAP_RUN_WAKERS	THEAP_BATCH
 
@@ -474,23 +474,23 @@ void theap_run_wake(struct theap_run *run)
 
 /*
  * End a run, at @ended on CLOCK_MONOTONIC.  After the owning CPU's run, arm the hrtimer; or, if
- * @rest is not 0, let the queue rest for @rest nanoseconds.  After a thief's run, notify the owning
- * CPU; if @rest is not 0, the thief also continues the run after @rest.
+ * @throttle (in ns) is not 0, throttle the queue for that time.  After a thief's run, notify the
+ * owning CPU; if @throttle is not 0, the thief also continues the run after that time.
  */
-static void theap_run_end(struct theap_queue *queue, struct theap_run *run, u64 rest, u64 ended)
+static void theap_run_end(struct theap_queue *queue, struct theap_run *run, u64 throttle, u64 ended)
 {
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&queue->lock, flags);
-	queue->count.throttled += rest > 0;
-	/* Include the rest, so that no thief finds the queue stuck (steal.c). */
-	WRITE_ONCE(queue->progress, ended + rest);
+	queue->count.throttled += throttle > 0;
+	/* Include the throttling, so that no thief finds the queue stuck (steal.c). */
+	WRITE_ONCE(queue->progress, ended + throttle);
 	WRITE_ONCE(run->on, false);
 	raw_spin_unlock(&queue->lock);
 	if (run == &queue->stolen)
-		theap_queue_stolen_run_ended(queue, rest);
-	else if (rest)
-		theap_queue_run_throttled(queue, rest);
+		theap_queue_stolen_run_ended(queue, throttle);
+	else if (throttle)
+		theap_queue_run_throttled(queue, throttle);
 	else
 		theap_queue_run_ended(queue);
 	local_irq_restore(flags);
@@ -519,7 +519,7 @@ bool __theap_run_begin(struct theap_queue *queue, struct theap_run *run)
 }
 
 /**
- * theap_run - run a queue until nothing is due or the queue has to rest (budget.c)
+ * theap_run - run a queue until nothing is due or the run is throttled (budget.c)
  * @queue: the queue
  * @run:   was begun by __theap_run_begin() on this CPU
  *
@@ -529,7 +529,7 @@ bool __theap_run_begin(struct theap_queue *queue, struct theap_run *run)
  */
 u64 theap_run(struct theap_queue *queue, struct theap_run *run)
 {
-	u64 rest, now = theap_budget_begin(queue->account);
+	u64 throttle, now = theap_budget_begin(queue->account);
 	bool more;
 
 	do {
@@ -543,14 +543,14 @@ u64 theap_run(struct theap_queue *queue, struct theap_run *run)
 			theap_run_wake(run);
 		if (!more)
 			more = theap_queue_first(queue) <= theap_queue_now(queue);
-		rest = theap_budget_charge(queue->account, &now);
-	} while (more && !rest);
-	if (rest) {
+		throttle = theap_budget_charge(queue->account, &now);
+	} while (more && !throttle);
+	if (throttle) {
 		theap_run_wake(run);
-		rest = theap_budget_charge(queue->account, &now);
-		theap_budget_count_rest(queue->account, now);
+		throttle = theap_budget_charge(queue->account, &now);
+		theap_budget_count_throttled(queue->account, now);
 	}
-	theap_run_end(queue, run, rest, now);
+	theap_run_end(queue, run, throttle, now);
 	return theap_budget_left() ? now : 0;
 }
 
@@ -591,18 +591,19 @@ static void theap_queue_due(struct theap_queue *queue, struct hrtimer *hrtimer)
 static enum hrtimer_restart theap_queue_expired(struct hrtimer *hrtimer)
 {
 	theap_queue_due(container_of(hrtimer, struct theap_queue, hrtimer), hrtimer);
-	return HRTIMER_NORESTART;	/* the end of the run, or of a rest, arms @hrtimer again */
+	return HRTIMER_NORESTART;	/* the end of the run or throttling arms @hrtimer again */
 }
 
 /*
- * The function of @resume: the rest of a throttled run, or of a deferred notification, has ended.
+ * The function of @resume: end the throttling that a throttled run or a deferred notification has
+ * begun.
  *
- * If nothing is due, begin no run.  A run is charged with its interrupt.  At the default limit,
- * 4 %, a charge above 20 us lets an account at its limit rest after each run, even if nothing was
- * due.  So a run after each rest would make rests follow each other without end.
+ * If nothing is due, begin no run.  A run is charged with its interrupt.  If an account is at its
+ * limit, by default 4 %, a charge above 20 us throttles the queue, even if nothing was due.  So if
+ * each call of this function began a run, the queue would be throttled again and again.
  *
  * If the limit of the CPU has throttled the last run, no check for stuck CPUs has followed it.  If
- * no run follows the rest, check here.
+ * this function begins no run, check here.
  */
 static enum hrtimer_restart theap_queue_resumed(struct hrtimer *hrtimer)
 {
@@ -612,9 +613,9 @@ static enum hrtimer_restart theap_queue_resumed(struct hrtimer *hrtimer)
 		theap_queue_due(queue, hrtimer);
 	} else {
 		theap_budget_note_latency(hrtimer);
-		theap_steal_after_run(theap_queue_rest_ended(queue));
+		theap_steal_after_run(theap_queue_unthrottle(queue));
 	}
-	return HRTIMER_NORESTART;	/* the end of the run or rest arms queue->hrtimer */
+	return HRTIMER_NORESTART;	/* the end of the run or throttling arms queue->hrtimer */
 }
 
 /* Attach the two hrtimers by which the owning CPU runs a queue. */

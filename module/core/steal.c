@@ -14,11 +14,11 @@
  * thief's CPU, and to the account of the queue on that CPU.
  *
  * A queue is stuck if an entry is overdue by steal_us (a module parameter), and no run of the
- * queue has made progress for steal_us: none has begun, collected a batch or ended.  The time
- * that the queue rests after a run, at most 10 s (budget.c), counts as part of that run.  A rest
- * that a notification begins (arm.c) counts as progress, too.  So a CPU that has too much to do is
- * not stuck, although its timers are late.  And a user that exceeds a limit gets no time of other
- * CPUs.
+ * queue has made progress for steal_us: none has begun, collected a batch or ended.  The time for
+ * which the queue is throttled after a run, at most 10 s (budget.c), counts as part of that run.
+ * The throttling by a deferred notification (arm.c) counts as progress, too.  So a CPU that has too
+ * much to do is not stuck, although its timers are late.  And a user that exceeds a limit gets no
+ * time of other CPUs.
  *
  * The owning CPU may get stuck in the middle of a run: the host stops it, or on PREEMPT_RT a task
  * preempts the run.  So a queue has two runs, one of the owning CPU and one of a thief, and both
@@ -32,8 +32,8 @@
  *
  *	caller					queues	clocks
  *	the end of a run, if the CPU has time	32	all
- *	left for runs; the end of a rest, if
- *	nothing is due in the queue then
+ *	left for runs; code that unthrottles a
+ *	queue, if nothing is due in it then
  *	a task that is about to sleep		64	the clock of its timers
  *	the watchdog (watchdog.c)		all	all
  *
@@ -68,16 +68,16 @@
  *
  * 2. A thief's run against the owning CPU, which arms the hrtimer.  The thief leaves @armed and the
  *    hrtimer as they are.  The queue was stuck.  So the hrtimer is set to a past deadline, or a
- *    notification is on its way.  Or the owning CPU has yet to end a run or a rest.  When the
- *    owning CPU wakes up, it runs the queue or arms the hrtimer.  If the thief has run the timers
- *    by then, the owning CPU's run finds nothing due.  At the end of its own run the thief notifies
- *    the owning CPU, since the thief may have drained the inbox.  arm.c has the reason, at
- *    theap_queue_stolen_run_ended().
+ *    notification is on its way.  Or the owning CPU has yet to end a run, or to unthrottle the
+ *    queue.  When the owning CPU wakes up, it runs the queue or arms the hrtimer.  If the thief has
+ *    run the timers by then, the owning CPU's run finds nothing due.  At the end of its own run the
+ *    thief notifies the owning CPU, since the thief may have drained the inbox.  arm.c has the
+ *    reason, at theap_queue_stolen_run_ended().
  *
  * 3. A throttled thief arms @thief_resume on its own CPU, to continue there.  That CPU may get
  *    stuck before @thief_resume fires.  Then another thief continues, or the owning CPU when it
  *    wakes up.  @thief_resume runs the queue only if a timer is due and no other thief runs the
- *    queue.  It does not run a queue that rests.  Nor does it run a queue if the owning CPU is in a
+ *    queue.  It does not run a throttled queue.  Nor does it run a queue if the owning CPU is in a
  *    run of the queue and that run makes progress.
  *
  *    A throttled owning CPU waits with an hrtimer of its own, @resume.  A thief cannot use
@@ -336,7 +336,7 @@ void theap_steal_all(void)
 
 /*
  * Continue a stolen run that was throttled.  Do nothing if the owning CPU is in a run of the queue
- * that makes progress, or if the queue rests.  Context: softirq.
+ * that makes progress, or if the queue is throttled.  Context: softirq.
  */
 static void theap_steal_resume(struct theap_queue *queue)
 {

@@ -34,8 +34,9 @@
  * If the time of a queue is not later than the start of the sync, the sync waits.  It runs no queue
  * meanwhile: CPUs run their own queues.  A sync that waits lets a softirq steal the timers of stuck
  * CPUs, as a reader of events does.  But the host may have stopped a CPU in a batch, and a queue
- * may rest for seconds.  So a sync waits for at most THEAP_SYNC_WAIT.  Then the sync returns a time
- * that has passed.  That time is a correct result: only events from that time on may be missing.
+ * may be throttled for seconds.  So a sync waits for at most THEAP_SYNC_WAIT.  Then the sync
+ * returns a time that has passed.  That time is a correct result: only events from that time on may
+ * be missing.
  *
  * With a manual clock, no CPU drives the queue.  So the sync does not wait: the caller expires what
  * is due.

@@ -278,7 +278,7 @@ TRACE_EVENT(timerheap_steal,
 
 /*
  * @remote: an IPI is sent to @cpu.  An event with remote=0 follows on that CPU, with two exceptions
- * (theap_queue_ipi() in arm.c).  A limit of CPU time may make the queue rest, or the queue may have
+ * (theap_queue_ipi() in arm.c).  A limit of CPU time may throttle the queue, or the queue may have
  * been handed over meanwhile.
  */
 TRACE_EVENT(timerheap_notify,

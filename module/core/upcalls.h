@@ -5,7 +5,7 @@
  * Each file of core/ calls only files that precede it in that list, with these exceptions:
  *
  *	run.c -> steal.c	a CPU checks whether other CPUs are stuck: after a run, if the CPU
- *				has time left for runs (budget.c); or at the end of a queue's rest
+ *				has time left for runs (budget.c); or when it unthrottles a queue
  *				(arm.c), if nothing is due in that queue then
  *	owner.c, arm.c -> watchdog.c	code that publishes an earlier first deadline sets the bit
  *				of the queue (queues.c), and wakes the watchdog if it would sleep

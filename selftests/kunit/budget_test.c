@@ -19,7 +19,7 @@
  */
 static u64 charge(u64 *until, u64 now, u64 used, u64 saved)
 {
-	return theap_limit_charge(until, now, used, 5, saved, THEAP_REST_MAX);
+	return theap_limit_charge(until, now, used, 5, saved, THEAP_THROTTLE_MAX);
 }
 
 /*
@@ -53,16 +53,16 @@ static void budget_saves_at_most_400_ms_of_unused_time(struct kunit *test)
 }
 
 /*
- * However much is charged, a charge moves @until to at most THEAP_REST_MAX after the time of the
- * charge.  If @until is later already, it does not change.
+ * However much is charged, a charge moves @until to at most THEAP_THROTTLE_MAX after the time of
+ * the charge.  If @until is later already, it does not change.
  */
 static void budget_charge_never_extends_throttling_beyond_the_given_maximum(struct kunit *test)
 {
 	u64 until = T0;
 
-	KUNIT_EXPECT_EQ(test, charge(&until, T0, NSEC_PER_SEC, 0), THEAP_REST_MAX);
-	KUNIT_EXPECT_EQ(test, charge(&until, T0, NSEC_PER_SEC, 0), THEAP_REST_MAX);
-	KUNIT_EXPECT_EQ(test, until, T0 + THEAP_REST_MAX);
+	KUNIT_EXPECT_EQ(test, charge(&until, T0, NSEC_PER_SEC, 0), THEAP_THROTTLE_MAX);
+	KUNIT_EXPECT_EQ(test, charge(&until, T0, NSEC_PER_SEC, 0), THEAP_THROTTLE_MAX);
+	KUNIT_EXPECT_EQ(test, until, T0 + THEAP_THROTTLE_MAX);
 	until = T0 + DAY;
 	KUNIT_EXPECT_EQ(test, charge(&until, T0, NSEC_PER_MSEC, 0), DAY);
 }
@@ -98,24 +98,24 @@ static void budget_deficit_grows_only_if_use_exceeds_limit(struct kunit *test)
 }
 
 /*
- * Charge an account for @nr runs that take @ns each.  Return: the number of runs after which the
- * account's limit required a rest.  A rest that only the CPU's limit requires does not count.
+ * Charge an account for @nr runs that take @ns each.  Return: the number of runs that the account's
+ * limit has throttled.  Runs that only the CPU's limit has throttled do not count.
  */
 static unsigned int charge_runs(struct theap_account *account, unsigned int nr, u64 ns)
 {
-	u64 now, rests;
+	u64 now, throttled;
 
 	local_bh_disable();
-	rests = this_cpu_ptr(account->usage)->throttled;
+	throttled = this_cpu_ptr(account->usage)->throttled;
 	while (nr--) {
 		theap_budget_begin(account);
 		test_busy_wait(ns);
 		theap_budget_charge(account, &now);
-		theap_budget_count_rest(account, now);
+		theap_budget_count_throttled(account, now);
 	}
-	rests = this_cpu_ptr(account->usage)->throttled - rests;
+	throttled = this_cpu_ptr(account->usage)->throttled - throttled;
 	local_bh_enable();
-	return rests;
+	return throttled;
 }
 
 static unsigned int charge_ms(struct theap_account *account, unsigned int nr)
@@ -145,19 +145,19 @@ static const struct theap_usage *usage_of(const struct theap_account *account)
 	return raw_cpu_ptr(account->usage);
 }
 
-/* An account that has used up its savings has to rest.  Another account need not rest. */
+/* If an account has used up its savings, only its own runs are throttled. */
 static void budget_accounts_are_limited_separately(struct kunit *test)
 {
 	struct theap_account *greedy = make_account(test, true), *other = make_account(test, true);
 
 	KUNIT_EXPECT_GE(test, charge_ms(greedy, 40), 20);
-	/* The host may stop the machine in a run, and the stop is charged, too: allow 2 rests. */
+	/* The host may stop the machine in a run.  The stop is charged: allow 2 throttled runs. */
 	KUNIT_EXPECT_LE(test, charge_ms(other, 5), 2);
 }
 
 /*
- * For an account without a limit, only the limit of the CPU can require a rest.  charge_runs() does
- * not count such a rest.  With theap_user_cpu_percent = 0, the same holds for each account.
+ * Only the limit of the CPU can throttle the runs of an account without a limit.  charge_runs()
+ * does not count such runs.  With theap_user_cpu_percent = 0, the same holds for each account.
  */
 static void budget_limit_can_be_switched_off(struct kunit *test)
 {
@@ -222,7 +222,7 @@ static void budget_charges_interrupt_that_begins_the_run(struct kunit *test)
 
 /*
  * If a CPU has no budget deficit, a run is not throttled at once, even if the interrupt that begins
- * the run costs 80 us.  The test first reaches the limit of the CPU, and rests until @until of the
+ * the run costs 80 us.  The test first reaches the limit of the CPU, and waits until @until of the
  * CPU has passed.  Then the test begins such a run.  The host may stop this machine, so the test
  * tries up to 20 times.
  */
@@ -230,21 +230,21 @@ static void budget_expensive_interrupt_alone_does_not_throttle_its_run(struct ku
 {
 	struct theap_account *account = make_account(test, false);
 	unsigned int tries = 20;
-	u64 rest, now;
+	u64 throttle, now;	/* @throttle in ns */
 
 	raw_cpu_ptr(account->usage)->median_latency = 20 * NSEC_PER_USEC;
 	local_bh_disable();
 	do {
 		theap_budget_begin(account);
 		do {
-			rest = theap_budget_charge(account, &now);
-		} while (!rest);
-		test_busy_wait(rest);
+			throttle = theap_budget_charge(account, &now);
+		} while (!throttle);
+		test_busy_wait(throttle);
 		theap_budget_begin(account);
-		rest = theap_budget_charge(account, &now);
-	} while (rest && --tries);
-	KUNIT_EXPECT_EQ(test, rest, 0);
-	/* Since no rest is required, this CPU may also run the queues of stuck CPUs. */
+		throttle = theap_budget_charge(account, &now);
+	} while (throttle && --tries);
+	KUNIT_EXPECT_EQ(test, throttle, 0);
+	/* Since the run is not throttled, this CPU may also run the queues of stuck CPUs. */
 	KUNIT_EXPECT_TRUE(test, theap_budget_left());
 	local_bh_enable();
 }

@@ -288,8 +288,8 @@ void test_run(void)
 
 /*
  * Run the queue, and wait until the hrtimer is armed, but for at most 1000 sleeps of 0.1 to 0.2 ms.
- * On a slow machine the run may exceed the CPU budget.  Then the queue rests, and the end of the
- * rest, or of a later run, arms the hrtimer.
+ * On a slow machine the run may exceed the CPU budget.  Then the queue is throttled, and the end of
+ * the throttling, or of a later run, arms the hrtimer.
  */
 void test_run_until_armed(void)
 {

@@ -146,9 +146,9 @@ static void queue_hrtimer_fires_once_for_stopped_timer(struct kunit *test)
 }
 
 /*
- * After a throttled run the queue rests.  If nothing is due at the end of the rest, no run begins.
- * The interrupt that ends the rest is charged to the account of the queue, and its lateness changes
- * the account's median lateness.
+ * After a throttled run the queue is throttled.  If nothing is due when the throttling ends, no run
+ * begins.  The interrupt that ends the throttling is charged to the account of the queue, and its
+ * lateness changes the account's median lateness.
  */
 static void queue_throttling_ends_without_run_if_nothing_is_due(struct kunit *test)
 {
@@ -163,9 +163,9 @@ static void queue_throttling_ends_without_run_if_nothing_is_due(struct kunit *te
 	test_start(t, test_now());
 	theap_queue_run(queue);
 	used = usage->used;
-	/* The start has armed the hrtimer, which would begin a run during the rest. */
+	/* The start has armed the hrtimer, which would begin a run during the throttling. */
 	hrtimer_cancel(&queue->hrtimer);
-	/* Let the rest end late.  This lateness counts, since the CPU is not idle. */
+	/* Let the throttling end late.  This lateness counts, since the CPU is not idle. */
 	test_busy_wait(10 * NSEC_PER_MSEC);
 	local_bh_enable();
 	wait_until_unarmed(queue);
@@ -396,7 +396,7 @@ static void queue_stop_sync_dequeues_timer_despite_hole_at_end_of_heap(struct ku
 	local_bh_enable();
 	KUNIT_EXPECT_TRUE(test, theap_timer_stop_sync(&far[0].timer));
 	KUNIT_EXPECT_EQ(test, far[0].timer.node.pos, THEAP_NO_POS);
-	/* A run after the rest closes the other holes. */
+	/* A run after the throttling closes the other holes. */
 	for (i = 0; i < 10000 && READ_ONCE(queue->heap.nr); i++)
 		usleep_range(1000, 1100);
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, 0);
@@ -580,8 +580,8 @@ static void queue_stop_sync_waits_for_function(struct kunit *test)
 /*
  * The test calls the IPI handler 20000 times, each time with a first deadline that is before
  * the armed one.  Each call is charged to the account and to the CPU.  On a fast machine, the limit
- * of the CPU or of the account is soon reached.  Then the handler defers most notifications: the
- * queue rests, and the end of the rest arms the hrtimer for the first deadline.
+ * of the CPU or of the account is soon reached.  Then the handler defers most notifications: it
+ * throttles the queue, and the end of the throttling arms the hrtimer for the first deadline.
  *
  * On a slow machine, the charge of a call may be repaid before the next call, so no limit is
  * reached.  So the test then makes 1000 calls that arm no hrtimer, and thus take less time.  These
@@ -622,8 +622,8 @@ static void queue_notifications_are_charged_to_account(struct kunit *test)
 	KUNIT_EXPECT_GE(test, notified, 1);
 	/*
 	 * Each notification is charged 4 us or more.  At 4 %, 100 us repay 4 us.  The account has
-	 * saved at most 400 ms, and need not rest until its @until is 480 us ahead.  Both times
-	 * together are less than 401 ms.
+	 * saved at most 400 ms, and its limit throttles no queue until @until is 480 us ahead.
+	 * Both times together are less than 401 ms.
 	 */
 	KUNIT_EXPECT_LE(test, notified,
 			(span + 401 * NSEC_PER_MSEC) / (100 * NSEC_PER_USEC) + 1);
@@ -652,8 +652,8 @@ static void work_6_ms(struct test_timer *t)
 }
 
 /*
- * After a run of 6 ms the queue rests for at least a quarter of that time, since runs may use 80 %
- * of a CPU.  For this limit a queue rests for at most 5 ms, which is THEAP_CPU_REST_MAX.
+ * Runs may use 80 % of a CPU.  So after a run of 6 ms the queue is throttled for at least a quarter
+ * of that time.  This limit throttles a queue for at most 5 ms, which is THEAP_CPU_THROTTLE_MAX.
  */
 static void queue_long_run_is_throttled(struct kunit *test)
 {

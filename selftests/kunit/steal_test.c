@@ -340,8 +340,8 @@ static void steal_skips_throttled_queue(struct kunit *test)
 }
 
 /*
- * A thief whose run was throttled resumes the run later.  The thief does not resume the run
- * while the queue rests after a run of the owning CPU, or while another thief runs the queue.
+ * A thief whose run was throttled resumes the run later.  The thief does not resume the run while
+ * the owning CPU has throttled the queue after a run, or while another thief runs the queue.
  */
 static void steal_thief_resumes_its_throttled_run(struct kunit *test)
 {
@@ -357,8 +357,8 @@ static void steal_thief_resumes_its_throttled_run(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
 	KUNIT_EXPECT_TRUE(test, hrtimer_is_queued(&queue->thief_resume));
 	/*
-	 * Set @progress as a rest of the queue does, and then @stolen.on as another thief does.  In
-	 * both cases the thief must not resume its run.
+	 * Set @progress as the throttling of the queue does, and then @stolen.on as another thief
+	 * does.  In both cases the thief must not resume its run.
 	 */
 	WRITE_ONCE(queue->progress, ktime_get_ns() + SECOND);
 	theap_steal_resume(queue);
@@ -529,7 +529,7 @@ static void steal_scan_after_run_also_steals_queues_of_other_clocks(struct kunit
 	queue_recovers();
 }
 
-/* If nothing is due when the rest of a queue ends, the CPU scans for stuck CPUs without a run. */
+/* If nothing is due when the CPU unthrottles a queue, it scans for stuck CPUs without a run. */
 static void steal_scans_when_throttling_ends_if_nothing_is_due(struct kunit *test)
 {
 	struct theap_queue *other = theap_queues_get(theap_kernel_account, THEAP_BOOTTIME, 0);

@@ -240,7 +240,9 @@ static void sync_waits_until_run_has_called_all_functions(struct kunit *test)
 	KUNIT_EXPECT_GT(test, waited, 0);
 }
 
-/* If a timer is due and no CPU runs the queue, a sync waits for 1 ms.  Here the queue rests. */
+/*
+ * If a timer is due and no CPU runs the queue, a sync waits for 1 ms.  Here the queue is throttled.
+ */
 static void sync_waits_for_1_ms_if_no_cpu_runs_the_queue(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);

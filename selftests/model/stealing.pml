@@ -11,12 +11,12 @@
  *	user		third CPU	starts, modifies and stops the timer
  *	other_cpu	fourth CPU	serves the watchdog timers that were moved to it
  *
- * resume and thief_resume are hrtimers.  resume ends a rest of the queue, which follows a throttled
- * run of the owning CPU, or a deferred notification.  thief_resume continues a thief's run that was
+ * resume and thief_resume are hrtimers.  resume unthrottles the queue after a throttled run of the
+ * owning CPU, or after a deferred notification.  thief_resume continues a thief's run that was
  * throttled.  Each of the two watchdog timers is the peer of the other one.
  *
- * The module also steals after a run or a rest, and before a task sleeps.  The model leaves out
- * these steals: they run the queue earlier than the watchdog would.
+ * The module also steals after a run, when it unthrottles a queue, and before a task sleeps.  The
+ * model leaves out these steals: they run the queue earlier than the watchdog would.
  *
  * The owning CPU gets stuck at any step, also in the middle of a run, but not while it holds the
  * lock.  With THEN_THIEF_STUCK it recovers at any later step, and then the thief's CPU gets stuck.
@@ -181,13 +181,13 @@ inline defer() {
 }
 
 /*
- * Arm the hrtimer after a rest, if nothing is due.  The mutant M_REST_ARMS_EARLY arms it for the
- * first deadline that was read before armed became NEVER.
+ * Arm the hrtimer when the throttling ends and nothing is due.  The mutant M_UNTHROTTLE_ARMS_EARLY
+ * arms it for the first deadline that was read before armed became NEVER.
  */
-inline rest_ended() {
+inline unthrottle() {
 	atomic { !irqs_off -> irqs_off = true };
 	armed = NEVER;
-#ifdef M_REST_ARMS_EARLY
+#ifdef M_UNTHROTTLE_ARMS_EARLY
 	armed = f;
 	hrtimer = f;
 #else
@@ -413,7 +413,7 @@ end:	do
 		read_first();
 		if
 		:: f <= now -> f = 0; queue_run()
-		:: else -> rest_ended()
+		:: else -> unthrottle()
 		fi
 	:: atomic { !moved[0] && may_expire(0) && !irqs_off -> expires[0] = NEVER };
 		watchdog_expired(0)
