@@ -226,7 +226,7 @@ static int theap_all_accounts_show(struct seq_file *m, void *v)
 
 	if (v == SEQ_START_TOKEN) {
 		seq_printf(m, "%10s %10s %5s %16s %10s %12s\n", "account", "uid", "cpu",
-			   "cpu_time", "throttled", "rest");
+			   "cpu_time", "throttled", "deficit");
 		return 0;
 	}
 	for_each_possible_cpu(cpu) {

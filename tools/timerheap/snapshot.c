@@ -35,7 +35,7 @@ static const struct column heap_columns[] = {
 
 static const struct column account_columns[] = {
 	TEXT(account, uid), NUMBER(account, account), NUMBER(account, cpu),
-	NUMBER(account, cpu_time), NUMBER(account, throttled), NUMBER(account, rest), {}
+	NUMBER(account, cpu_time), NUMBER(account, throttled), NUMBER(account, deficit), {}
 };
 
 static const struct column context_columns[] = {

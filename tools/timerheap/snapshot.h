@@ -29,12 +29,12 @@ struct heap {
 
 /*
  * The use of a CPU by an account.  @cpu_time: the CPU time that was charged, in ns.  @throttled:
- * the runs that the account's limit has ended.  @rest: how far "until", the state of that limit, is
- * ahead of the current time, in ns; see "The CPU budget" in theory.md.
+ * the runs that the account's limit has ended.  @deficit: the budget deficit: how far "until", the
+ * state of that limit, is ahead of the current time, in ns; see "The CPU budget" in theory.md.
  */
 struct account {
 	char uid[12];				/* its user; "-": the account is the kernel's */
-	uint64_t account, cpu, cpu_time, throttled, rest;
+	uint64_t account, cpu, cpu_time, throttled, deficit;
 };
 
 struct context {

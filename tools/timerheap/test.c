@@ -449,7 +449,8 @@ static void test_snapshot(void)
 		"monotonic 1 2 x idle 0 - 7 7 3\n",
 		"clock heap account below_ns:timers...\n"
 		"monotonic 1 3 1:7\nmonotonic 1 0 1024:5 2048:5\n",
-		"account uid cpu cpu_time throttled rest\n2 65534 0 1000 4 0\n2 65534 1 5000 6 9\n",
+		"account uid cpu cpu_time throttled deficit\n"
+		"2 65534 0 1000 4 0\n2 65534 1 5000 6 9\n",
 		"context pid uid clock slots bytes waiting events command\n"
 		"3 30 0 - 0 1 0 0 one\n"
 		"7 70 0 tai 64 4096 2 4294967290 two\n");
@@ -459,7 +460,7 @@ static void test_snapshot(void)
 		"monotonic 1 3 x idle 20 900 -6 300 1004 0\n",
 		"clock heap account below_ns:timers...\n"
 		"tai 9 0 1:1\nmonotonic 0 0 1:40\nmonotonic 1 0 1024:5 2048:7 4096:1 more:1\n",
-		"account uid cpu cpu_time throttled rest\n0 - 1 70 0 0\n2 65534 1 8000 16 7\n",
+		"account uid cpu cpu_time throttled deficit\n0 - 1 70 0 0\n2 65534 1 8000 16 7\n",
 		"context pid uid clock slots bytes waiting events command account\n"
 		"7 70 0 tai 64 4096 3 4 two 2\n"
 		"9 90 1000 realtime 5 512 0 6 a\\040b -\n");
@@ -482,7 +483,7 @@ static void test_snapshot(void)
 	      "rates_of_heaps_include_a_new_heap");
 	check(rates.nr_accounts == 2 && rates.accounts[0].cpu_time == 35 &&
 	      !strcmp(rates.accounts[0].uid, "-") && rates.accounts[1].cpu_time == 1500 &&
-	      rates.accounts[1].throttled == 5 && rates.accounts[1].rest == 7,
+	      rates.accounts[1].throttled == 5 && rates.accounts[1].deficit == 7,
 	      "rates_of_accounts_compare_counters_of_the_same_cpu");
 	check(rates.contexts[0].events == 5 && rates.contexts[0].waiting == 3 &&
 	      rates.contexts[1].events == 3,

@@ -59,7 +59,7 @@ struct user {
 	uint64_t most, most_cpu;	/* the most CPU time on one CPU, in ns/s, and that CPU */
 	uint64_t throttled;		/* runs per second that ended because of a limit */
 	uint64_t own;			/* of @throttled: those that the user's limit has ended */
-	uint64_t rest;			/* the largest @rest in struct account of all CPUs, in ns */
+	uint64_t deficit;		/* the largest @deficit of struct account on a CPU, in ns */
 	uint64_t bytes, contexts;
 };
 
@@ -250,8 +250,8 @@ static struct user *sum_users(const struct snapshot *rates, size_t *nr)
 		memcpy(user->uid, account->uid, sizeof(user->uid));
 		user->cpu_time += account->cpu_time;
 		user->own += account->throttled;
-		if (user->rest < account->rest)
-			user->rest = account->rest;
+		if (user->deficit < account->deficit)
+			user->deficit = account->deficit;
 		if (user->most < account->cpu_time) {
 			user->most = account->cpu_time;
 			user->most_cpu = account->cpu;
@@ -281,11 +281,11 @@ static const char *limit_of(const struct user *user)
 {
 	/*
 	 * @own is 0 if a queue of the user stays throttled from one screen to the next: no run of
-	 * the queue ends meanwhile.  @rest is the time until the CPU time of the user's runs is
-	 * repaid.  As long as the limit does not throttle the user, @rest is less than 0.48 ms
-	 * (module/core/budget.c).  So a @rest above 1 ms also shows that the limit throttles.
+	 * the queue ends meanwhile.  @deficit is the time until the CPU time of the user's runs is
+	 * repaid.  As long as the limit does not throttle the user, @deficit is less than 0.48 ms
+	 * (module/core/budget.c).  So a @deficit above 1 ms also shows that the limit throttles.
 	 */
-	if (user->own || user->rest > 1000000)
+	if (user->own || user->deficit > 1000000)
 		return "user";
 	return user->throttled ? "cpu" : "-";
 }
