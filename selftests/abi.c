@@ -680,7 +680,7 @@ TEST_F(abi, kick_expires_due_timer_of_mapped_slot)
 }
 
 /* START sets slack and user_data.  MODIFY does not change them. */
-TEST_F(abi, modify_keeps_slack_and_user_data)
+TEST_F(abi, modify_does_not_change_slack_and_user_data)
 {
 	struct timerheap_start start = {
 		.slot = 4, .deadline = 100 * SEC, .slack = 77, .user_data = ~0ULL,
@@ -750,7 +750,7 @@ static void count_events(const struct timerheap_event *events, int nr, int *seen
  * copy_to_user() of arm64 may copy more bytes than its return value states.  So the test tries each
  * multiple of 8 below the size of an event.
  */
-TEST_F(short_array, read_and_wait_leave_in_ring_events_that_do_not_fit)
+TEST_F(short_array, read_and_wait_do_not_remove_events_that_exceed_the_array)
 {
 	struct timerheap_event rest[ALL];
 	int seen[ALL] = {}, rounds = 0, n;
@@ -775,7 +775,7 @@ TEST_F(short_array, read_and_wait_leave_in_ring_events_that_do_not_fit)
 }
 
 /* DRAIN stops the timers that it can report.  The other timers stay pending. */
-TEST_F(short_array, drain_leaves_pending_the_timers_that_do_not_fit)
+TEST_F(short_array, drain_does_not_stop_timers_that_exceed_the_array)
 {
 	struct timerheap_pending *pending = (void *)self->end;
 	uint32_t first = 0;

@@ -140,7 +140,7 @@ static bool filled(const char *from, const char *to, char byte)
  * No structure of <linux/timerheap.h> is shorter than the shortest one that the kernel accepts.
  * Otherwise a program that is built with this header could not make the call.
  */
-TEST_F(abi_sizes, no_structure_of_header_is_shorter_than_minimum)
+TEST_F(abi_sizes, structures_of_header_are_not_shorter_than_kernel_minimum)
 {
 	const struct size_case *c;
 

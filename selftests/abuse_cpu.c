@@ -176,7 +176,7 @@ static void measure_shares(struct __test_metadata *_metadata, struct _test_data_
 	measure_shares(_metadata, self, loads, sizeof(loads) / sizeof(*(loads)))
 
 /* The processes with the tickers are stopped, and take no events.  So the tickers back off. */
-TEST_F_TIMEOUT(abuse, unread_tickers_leave_cpu_to_tasks, 240)
+TEST_F_TIMEOUT(abuse, tickers_with_unread_events_do_not_starve_tasks, 240)
 {
 	static const struct load loads[] = {
 		{ "5 tickers, stopped", abuse_tickers, 5, 0, 1, true },
@@ -196,7 +196,7 @@ TEST_F_TIMEOUT(abuse, unread_tickers_leave_cpu_to_tasks, 240)
  * These loads use one-shot timers, or take the events of their tickers.  So the timers back off
  * briefly at most.  But user_cpu_percent limits their CPU time.
  */
-TEST_F_TIMEOUT(abuse, timers_that_do_not_back_off_leave_cpu_to_tasks, 240)
+TEST_F_TIMEOUT(abuse, timers_that_do_not_back_off_do_not_starve_tasks, 240)
 {
 	static const struct load loads[] = {
 		{ "17 tickers, read", abuse_read_tickers, 17, 0, 1 },
@@ -217,7 +217,7 @@ TEST_F_TIMEOUT(abuse, timers_that_do_not_back_off_leave_cpu_to_tasks, 240)
  * have stopped the machine (core/budget.c).  If the clock counts instructions, the test measures
  * loads of 400000 entries for 10 s, so that the part that is not charged counts little.
  */
-TEST_F_TIMEOUT(abuse, wake_ups_of_many_waiters_leave_cpu_to_tasks, 400)
+TEST_F_TIMEOUT(abuse, wake_ups_of_many_waiters_do_not_starve_tasks, 400)
 {
 	static const struct load loads[] = {
 		{ "1000 threads wait", abuse_wake_threads, 1000, 0, 1,
@@ -234,7 +234,7 @@ TEST_F_TIMEOUT(abuse, wake_ups_of_many_waiters_leave_cpu_to_tasks, 400)
 }
 
 /* The abusers run on CPU 1.  Their timers are queued on CPU 0, where the task computes. */
-TEST_F_TIMEOUT(abuse, calls_from_another_cpu_leave_cpu_of_timers_to_tasks, 240)
+TEST_F_TIMEOUT(abuse, calls_from_another_cpu_do_not_starve_tasks_on_cpu_of_timers, 240)
 {
 	static const struct load loads[] = {
 		{ "200 tickers, read on CPU 1", abuse_read_tickers, 200, 1, 1 },

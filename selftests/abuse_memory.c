@@ -504,7 +504,7 @@ static void spy_polls(struct child *parent)
 }
 
 /* INFO shows nothing of another user's calls and timers to a user without CAP_SYS_ADMIN. */
-TEST_F_TIMEOUT(abuse_memory, info_shows_nothing_of_other_users, TIME_LIMIT)
+TEST_F_TIMEOUT(abuse_memory, info_shows_unprivileged_user_nothing_of_other_users, TIME_LIMIT)
 {
 	struct child spy = child_start(spy_polls);
 	int changes = 0, fd = th_context(CLOCK_MONOTONIC, 64);

@@ -64,7 +64,7 @@ FIXTURE_TEARDOWN(abuse_ring)
 	th_unmap(&self->map);
 }
 
-TEST_F_TIMEOUT(abuse_ring, wait_ends_at_its_timeout, 90)
+TEST_F_TIMEOUT(abuse_ring, wait_ends_at_its_timeout_while_hostile_processes_move_the_head, 90)
 {
 	struct timerheap_event event;
 	int64_t start = now();
@@ -85,7 +85,7 @@ TEST_F_TIMEOUT(abuse_ring, wait_ends_at_its_timeout, 90)
  * A call that does not block removes at most as many entries as the ring has when the call begins.
  * So the call ends, although the hostile processes move the head back.
  */
-TEST_F_TIMEOUT(abuse_ring, nonblocking_call_ends, 90)
+TEST_F_TIMEOUT(abuse_ring, nonblocking_read_and_wait_end_while_hostile_processes_move_the_head, 90)
 {
 	static struct timerheap_event events[SLOTS];
 	int64_t start = now();

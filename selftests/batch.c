@@ -336,7 +336,7 @@ FIXTURE_TEARDOWN(eventfd)
  * this test that adds an entry adds exactly 1.  An expiry of a slot that has an entry in the ring
  * adds nothing.
  */
-TEST_F(eventfd, each_call_or_run_that_adds_ring_entries_adds_to_eventfd)
+TEST_F(eventfd, eventfd_counts_calls_and_runs_that_add_ring_entries_not_events)
 {
 	struct timerheap_event events[SLOTS];
 	int64_t at;
@@ -387,7 +387,7 @@ TEST_F(eventfd, stopped_timer_adds_nothing_to_eventfd)
 }
 
 /* Each new event signals the eventfd, even if the timer expires while the reader calls poll(). */
-TEST_F(eventfd, each_new_event_signals_the_eventfd)
+TEST_F(eventfd, each_event_signals_eventfd_after_the_previous_one_was_taken)
 {
 	struct timerheap_event event;
 
@@ -528,7 +528,7 @@ TEST_F_TIMEOUT(eventfd, last_eventfd_is_signaled_after_replacements, 60)
  * A program can close a context and its eventfd in either order while timers expire.  No
  * timer stays in the heaps.
  */
-TEST_F_TIMEOUT(eventfd, close_of_context_or_eventfd_during_expiry_leaves_no_timer, 60)
+TEST_F_TIMEOUT(eventfd, closes_of_context_and_eventfd_in_any_order_remove_expiring_timers, 60)
 {
 	int64_t before = th_entries(self->fd);
 

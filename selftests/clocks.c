@@ -39,7 +39,7 @@ FIXTURE_TEARDOWN(clock)
 }
 
 /* A relative timer does not expire early, and its event has times of the context's clock. */
-TEST_F(clock, relative_timer_expires_on_clock_of_context_and_not_early)
+TEST_F(clock, event_of_relative_timer_is_not_early_and_has_times_of_its_clock)
 {
 	struct timerheap_event event;
 	int64_t start = clock_now(variant->id);
@@ -52,7 +52,7 @@ TEST_F(clock, relative_timer_expires_on_clock_of_context_and_not_early)
 }
 
 /* The event of an absolute timer has exactly the deadline given to START. */
-TEST_F(clock, event_has_exactly_the_absolute_deadline_of_start)
+TEST_F(clock, event_of_absolute_timer_has_exactly_the_requested_deadline)
 {
 	struct timerheap_event event;
 	int64_t at = clock_now(variant->id) + 30 * MSEC;
@@ -246,7 +246,7 @@ TEST_F(step, relative_timer_expires_by_stepped_clock_unlike_timerfd)
 }
 
 /* If a step forward skips several periods, one event counts each of them as an expiration. */
-TEST_F(step, step_forward_counts_missed_periods)
+TEST_F(step, event_after_step_forward_counts_all_periods_that_step_skipped)
 {
 	struct timerheap_event event;
 	int64_t first = clock_now(CLOCK_REALTIME) + 100 * SEC;
@@ -324,7 +324,7 @@ TEST_F(cancel_on_set, setup_refuses_flag_for_clocks_other_than_realtime)
  * The first read() or WAIT after a step fails with ECANCELED, and the next one does not.  This
  * report of a step stops no timer and drops no event.
  */
-TEST_F(cancel_on_set, step_is_reported_once)
+TEST_F(cancel_on_set, first_read_or_wait_after_step_returns_ecanceled_and_next_does_not)
 {
 	struct timerheap_event event;
 	int other = th_context(CLOCK_REALTIME, 1);
@@ -366,7 +366,7 @@ TEST_F(cancel_on_set, step_is_reported_once)
  * deadline, the timer stays pending.  The three timers of the test have different deadlines,
  * and the same rounded deadline, @due.
  */
-TEST_F(cancel_on_set, step_expires_timers_with_slack_at_rounded_deadline)
+TEST_F(cancel_on_set, step_expires_timers_with_slack_only_after_rounded_deadline)
 {
 	struct th_map map = { .setup = {
 		.clock = CLOCK_REALTIME, .slots = 3, .slack = 65536 * MSEC,
@@ -504,7 +504,7 @@ TEST_F(cancel_on_set, leap_second_wakes_sleeping_wait)
 }
 
 /* A step ends the read() of one of two sleeping readers; the other reader waits for an event. */
-TEST_F(cancel_on_set, step_ends_one_of_two_reads)
+TEST_F(cancel_on_set, step_ends_exactly_one_of_two_sleeping_reads)
 {
 	int step_reports = 0, events = 0;
 	pid_t pids[2];

@@ -216,7 +216,7 @@ static bool nobody_has_an_account(void)
 }
 
 /* INFO's counters of all users together do not decrease when the account of a user is freed. */
-TEST_F_TIMEOUT(debugfs, freed_account_decreases_no_counter, 60)
+TEST_F_TIMEOUT(debugfs, free_of_user_account_does_not_decrease_counters_of_info, 60)
 {
 	static const size_t counters[] = {
 #define COUNTER(name, meaning) offsetof(struct timerheap_info, name),
@@ -293,7 +293,7 @@ static int64_t expired_above(const char *text, int64_t least)
 }
 
 /* The histogram counts once each event that a run adds to the ring, in the step of its lateness. */
-TEST_F(debugfs, lateness_histogram_counts_each_event_that_a_run_adds_once)
+TEST_F(debugfs, lateness_histogram_counts_each_event_of_a_run_exactly_once)
 {
 	char *before = read_file("lateness"), *after;
 	struct timerheap_event events[SLOTS];
@@ -315,7 +315,7 @@ TEST_F(debugfs, lateness_histogram_counts_each_event_that_a_run_adds_once)
 }
 
 /* A context has one line in the file "contexts", from open() until close(). */
-TEST_F(debugfs, context_has_one_line_until_it_is_closed)
+TEST_F(debugfs, contexts_file_shows_clock_slots_and_memory_of_context_until_close)
 {
 	char *text = read_file("contexts");
 	const char *line;
@@ -415,7 +415,7 @@ static void *open_and_close(void *arg)
  * While other contexts are opened and closed, a context that stays open is on exactly one line of
  * each reading.
  */
-TEST_F_TIMEOUT(debugfs, open_context_has_one_line_while_others_open_and_close, 60)
+TEST_F_TIMEOUT(debugfs, contexts_file_lists_open_context_once_while_others_open_and_close, 60)
 {
 	struct rlimit limit = { 4096, 4096 };
 	struct background background = {};

@@ -104,7 +104,7 @@ static int take_event(int fd, struct timerheap_event *event)
  * A timer that expires after DRAIN has read its deadline, but before DRAIN stops it, has an event,
  * and is not in the array.
  */
-TEST_F(drain, timer_that_expires_during_drain_has_event)
+TEST_F(drain, timer_that_expires_during_drain_has_event_and_is_not_drained)
 {
 	struct timerheap_pending *pending;
 	struct timerheap_event event;
@@ -140,7 +140,7 @@ TEST_F(drain, timer_that_expires_during_drain_has_event)
  * A ticker expires after DRAIN has read its deadline, but before DRAIN stops it.  The array then
  * has the ticker's next deadline.  The ticker's event counts the expirations before that deadline.
  */
-TEST_F(drain, ticker_that_expires_during_drain_has_event_and_next_deadline)
+TEST_F(drain, ticker_that_expires_during_drain_has_event_and_is_drained)
 {
 	struct timerheap_pending *pending;
 	struct timerheap_event event;
@@ -169,7 +169,7 @@ TEST_F(drain, ticker_that_expires_during_drain_has_event_and_next_deadline)
 }
 
 /* If a ticker expires before DRAIN, its event stays after DRAIN, until a start discards it. */
-TEST_F(drain, event_of_ticker_stays_after_drain_until_start)
+TEST_F(drain, event_of_drained_ticker_is_readable_until_start_discards_it)
 {
 	struct timerheap_advance advance = { .time = 3 * MSEC + 1, .flags = TIMERHEAP_ABSTIME };
 	struct timerheap_pending pending[2];
@@ -196,7 +196,7 @@ TEST_F(drain, event_of_ticker_stays_after_drain_until_start)
 }
 
 /* One-shot timers expire during DRAIN: each one is in the array or has an event, never both. */
-TEST_F_TIMEOUT(drain, expiring_timer_is_in_array_of_drain_or_has_event, 120)
+TEST_F_TIMEOUT(drain, timer_that_expires_during_drain_is_either_drained_or_has_event, 120)
 {
 	struct timerheap_pending pending[SLOTS];
 	struct timerheap_event events[SLOTS];

@@ -256,7 +256,7 @@ TEST_F_TIMEOUT(fair, cpu_limit_of_user_bounds_lateness_of_other_users, 220)
  * and the estimate matters little.  For such a load the test requires three quarters of the
  * share.  Without TIMERHEAP_EXACT=, the test requires one tenth of the share for all loads.
  */
-TEST_F_TIMEOUT(fair, runs_leave_a_fifth_of_cpu_to_tasks, 220)
+TEST_F_TIMEOUT(fair, runs_do_not_starve_tasks_even_without_cpu_limit_of_users, 220)
 {
 	static const struct {
 		const char *name;

@@ -752,7 +752,7 @@ FIXTURE_TEARDOWN(fuzz)
 }
 
 /* Time limit: 1800 s.  A million calls on a kernel with all debugging options take minutes. */
-TEST_F_TIMEOUT(fuzz, random_calls_fail_as_permitted_and_harm_no_neighbor, 1800)
+TEST_F_TIMEOUT(fuzz, random_calls_return_permitted_errors_and_affect_no_other_context, 1800)
 {
 	const char *text = getenv("TIMERHEAP_SEED");
 	pid_t neighbor_pid, fuzzers[2];

@@ -222,7 +222,7 @@ FIXTURE_TEARDOWN(hostile)
 #define TICKERS	16
 #define PERIOD	(20 * MSEC)
 
-TEST_F_TIMEOUT(hostile, attacker_does_not_disturb_other_contexts, 400)
+TEST_F_TIMEOUT(hostile, timers_of_other_contexts_expire_once_and_not_early_despite_attacker, 400)
 {
 	int64_t begin = now(), end = begin + self->seconds * SEC, worst = 0;
 	uint64_t ticks[TICKERS] = {}, armed[SLOTS] = {}, expired[SLOTS] = {};
@@ -320,7 +320,7 @@ TEST_F_TIMEOUT(hostile, attacker_does_not_disturb_other_contexts, 400)
  */
 #define BUSY	64
 
-TEST_F(hostile, checks_caused_by_stores_stay_within_cpu_limit)
+TEST_F(hostile, cpu_limit_of_user_bounds_checks_of_slots_that_stores_postpone)
 {
 	struct timerheap_info before, after;
 	struct shared shared;

@@ -157,7 +157,7 @@ TEST_F_TIMEOUT(hotplug, timers_return_to_their_cpu_when_it_is_online_again, 3600
 }
 
 /* A heap that several CPUs share is driven by one of them that is online. */
-TEST_F_TIMEOUT(hotplug, heap_of_offline_cpu_is_driven_by_cpu_that_shares_it, 60)
+TEST_F_TIMEOUT(hotplug, cpu_that_shares_heap_expires_timers_of_offline_cpu, 60)
 {
 	struct system_heap heaps[64];
 
@@ -239,7 +239,7 @@ TEST_F_TIMEOUT(hotplug, periodic_timer_loses_no_period_while_its_cpu_is_offline,
  * CPUs go offline and online while churners (churn_test.h) run on them.  Each arming ends
  * once, so the sums of th_churners_end() balance.
  */
-TEST_F_TIMEOUT(hotplug, each_arming_ends_once_while_cpus_go_offline, 120)
+TEST_F_TIMEOUT(hotplug, each_arming_expires_once_or_is_cancelled_while_cpus_go_offline, 120)
 {
 	int64_t end = now() + th_seconds(60) * SEC;
 	struct th_churners churners;

@@ -145,7 +145,7 @@ TEST(timer_without_slack_of_its_own_has_slack_of_setup)
  * timerheap_wait() reports once that the clock was stepped since the last report.  If there are
  * events, timerheap_wait() reports the events first.
  */
-TEST(clock_step_is_reported_once)
+TEST(wait_reports_clock_step_once_after_unread_events)
 {
 	struct timerheap_setup setup = {
 		.clock = CLOCK_REALTIME, .slots = 2, .flags = TIMERHEAP_CANCEL_ON_SET,
@@ -279,7 +279,7 @@ TEST_F(lib, start_stop_and_postpone_report_whether_timer_was_pending)
 }
 
 /* timerheap_arm() asks for a KICK only if the kernel would check the slot too late or never. */
-TEST_F(lib, arm_asks_for_kick_only_if_check_is_too_late)
+TEST_F(lib, arm_requests_kick_only_if_next_check_is_missing_or_after_deadline)
 {
 	struct timerheap *th = self->th;
 	struct timerheap_event event;
@@ -678,7 +678,7 @@ TEST_F(lib, stop_and_start_discard_untaken_event)
 }
 
 /* A child that closes the context does not affect its parent. */
-TEST_F(lib, close_in_child_keeps_timers_of_parent)
+TEST_F(lib, close_in_child_does_not_stop_timers_of_parent)
 {
 	struct timerheap *th = self->th;
 	struct timerheap_event event;
@@ -709,7 +709,7 @@ TEST_F(lib, close_in_child_keeps_timers_of_parent)
  * timerheap_advance() ends at the given time or at the limit of expirations; signals do not
  * end it early.  timerheap_advance_next() ends at the next deadline.
  */
-TEST(advance_is_not_ended_by_signals)
+TEST(advance_ends_at_time_or_limit_but_not_at_signal)
 {
 	struct timerheap_event event;
 	struct timerheap *th;

@@ -580,7 +580,7 @@ static void predecessor_that_executes(void)
 }
 
 /* The timers stay after timerheap_close() and after exec() if there is a copy of the descriptor. */
-TEST_F(adopt, copy_of_descriptor_keeps_timer_after_close_and_exec)
+TEST_F(adopt, timer_expires_after_close_and_exec_if_copy_of_descriptor_is_open)
 {
 	pid_t pid = fork_child();
 	int status;

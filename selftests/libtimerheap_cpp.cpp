@@ -309,7 +309,7 @@ TEST(wait_ends_for_timeout_event_and_signal)
 	alarm(60);
 }
 
-TEST(clock_step_is_reported_once)
+TEST(first_wait_after_clock_step_reports_it_and_the_next_does_not)
 {
 	theap::options options;
 
@@ -372,7 +372,7 @@ TEST(contexts_and_timers_can_be_moved_but_not_copied)
 	static_assert(!accepts<steady_clock, int>);
 }
 
-TEST(stop_and_start_return_lost_expirations_and_postpone_whether_pending)
+TEST(start_and_stop_count_lost_expirations_and_postpone_reports_pending)
 {
 	theap::context<manual> context(1);
 	theap::timer<manual> timer(context);
@@ -454,7 +454,7 @@ TEST(destroyed_timer_frees_slot_and_discards_event)
 	EXPECT(number == 1);
 }
 
-TEST(moved_timer_and_context_keep_their_slots)
+TEST(std_move_transfers_slots_of_timers_and_contexts)
 {
 	theap::context<manual> context(1);
 	auto first = std::make_unique<theap::context<manual>>(3);
@@ -504,7 +504,7 @@ TEST(event_of_periodic_timer_counts_all_periods)
 	EXPECT(context.advance(876600h) == 0);
 }
 
-TEST(advance_stops_at_limit_of_expirations_and_before_time_point_max)
+TEST(advance_ends_at_max_expirations_and_1_ns_before_time_point_max)
 {
 	theap::context<manual> context(2);
 	theap::timer<manual> a(context), b(context);
@@ -525,7 +525,7 @@ TEST(advance_stops_at_limit_of_expirations_and_before_time_point_max)
 	EXPECT(context.now() == manual_time::max() - 1ns);
 }
 
-TEST(kicks_object_kicks_collected_timers_at_flush_and_destruction)
+TEST(flush_and_destructor_of_kicks_object_kick_its_collected_timers)
 {
 	theap::context context(600);
 	std::vector<theap::timer<>> timers;
@@ -578,7 +578,7 @@ TEST(callback_takes_event_or_no_argument)
 	EXPECT(plain == 1 && with == 1 && standard == 1);
 }
 
-TEST(event_calls_function_of_moved_timer)
+TEST(dispatch_calls_functions_of_timers_after_std_move)
 {
 	theap::loop<manual> loop(100);
 	std::vector<int> calls(100);
@@ -632,7 +632,7 @@ TEST(function_of_timer_may_destroy_its_timer_and_others)
 	EXPECT(closed == 2 && calls == 0 && !victim);
 }
 
-TEST(exception_leaves_later_events_to_next_dispatch)
+TEST(dispatch_after_exception_calls_the_remaining_functions)
 {
 	theap::loop<manual> loop(3);
 	int calls = 0;
@@ -703,7 +703,7 @@ TEST(run_ends_at_stop_but_not_at_signal_in_function)
  * Threads and processes
  */
 
-TEST(each_arming_ends_once_with_threads)
+TEST(each_arming_expires_once_or_is_cancelled_while_threads_start_and_stop)
 {
 	constexpr int rounds = 2000;
 	theap::loop loop(2);

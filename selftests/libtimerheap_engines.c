@@ -544,7 +544,7 @@ TEST_F(engines, taking_a_part_of_the_events_makes_epoll_edge_for_the_rest)
 }
 
 /* After a step is reported, the descriptor stays readable because the ring has an entry. */
-TEST_F(engines, report_of_clock_step_keeps_descriptor_readable_if_ring_has_entry)
+TEST_F(engines, report_of_step_does_not_make_descriptor_with_event_unreadable)
 {
 	struct timerheap_setup setup = {
 		.clock = CLOCK_REALTIME, .slots = 4,
@@ -564,7 +564,7 @@ TEST_F(engines, report_of_clock_step_keeps_descriptor_readable_if_ring_has_entry
 }
 
 /* A KICK after the clock was stepped back leaves the descriptor readable if there is an event. */
-TEST_F(engines, kick_after_step_back_keeps_descriptor_readable_if_ring_has_entry)
+TEST_F(engines, kick_after_step_back_does_not_make_descriptor_with_event_unreadable)
 {
 	struct timerheap *th = open_in_process(CLOCK_REALTIME);
 
@@ -580,7 +580,7 @@ TEST_F(engines, kick_after_step_back_keeps_descriptor_readable_if_ring_has_entry
 }
 
 /* The event of a ticker counts all periods that have passed until the event is taken. */
-TEST_F(engines, event_taken_late_counts_all_periods)
+TEST_F(engines, event_taken_after_10_periods_counts_each_of_them)
 {
 	struct timerheap *th = open_in_process(CLOCK_MONOTONIC);
 	struct timerheap_event event;
@@ -646,7 +646,7 @@ static void *use_while_cancelled(void *arg)
 }
 
 /* A thread that is cancelled does not end while it holds the lock of the context. */
-TEST_F(engines, cancelled_thread_leaves_context_unlocked)
+TEST_F(engines, pthread_cancel_does_not_end_thread_that_holds_lock_of_context)
 {
 	static const clockid_t clocks[] = { CLOCK_REALTIME, TIMERHEAP_CLOCK_MANUAL };
 

@@ -112,7 +112,7 @@ TEST_F(expiry, timers_expire_while_program_calls_no_function_of_library)
 }
 
 /* If the thread sleeps beyond a new deadline, the start or postponement wakes the thread. */
-TEST_F(expiry, earlier_deadline_wakes_thread)
+TEST_F(expiry, earlier_deadline_wakes_expiry_thread)
 {
 	uint64_t begin = timerheap_now(self->th);
 
@@ -144,7 +144,7 @@ TEST_F(expiry, start_succeeds_and_wakes_thread_despite_two_clock_steps)
  * The thread checks a ticker at most twice a second while the ticker's event is unread.  The event
  * still counts all periods that have passed.
  */
-TEST_F(expiry, thread_checks_unread_ticker_rarely)
+TEST_F(expiry, expiry_thread_checks_ticker_with_unread_event_rarely)
 {
 	uint64_t begin = timerheap_now(self->th), ticks = 0;
 	struct timerheap_event event;

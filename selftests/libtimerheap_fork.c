@@ -152,7 +152,7 @@ static void fork_in_function(void *arg)
 }
 
 /* If a function of a loop calls fork(), the loop in the child returns -EBADF. */
-TEST_F(fork, loop_fails_in_child_if_its_function_forks)
+TEST_F(fork, loop_returns_ebadf_in_child_if_function_of_loop_forks)
 {
 	struct timerheap_loop *loop = timerheap_loop_new(SLOTS);
 	int ret;

@@ -244,7 +244,7 @@ TEST_F(grow, growth_by_one_slot_seldom_allocates)
 }
 
 /* A child of fork() that reopens a grown context has as many slots as the parent. */
-TEST_F(grow, reopen_in_child_keeps_number_of_slots)
+TEST_F(grow, reopen_in_child_opens_as_many_slots_as_parent_has)
 {
 	struct timerheap *th = self->th;
 	pid_t pid;
@@ -261,7 +261,7 @@ TEST_F(grow, reopen_in_child_keeps_number_of_slots)
 }
 
 /* A program that opens the context by its descriptor gets the slots that GROW has added. */
-TEST_F(grow, open_by_descriptor_gets_slots_of_growth)
+TEST_F(grow, open_fd_of_grown_context_gets_all_of_its_slots)
 {
 	struct timerheap *th;
 	int fd;

@@ -276,7 +276,7 @@ static void sleep_and_note(void *arg)
 	timerheap_after(loop, 0, stop, "d");
 }
 
-TEST_F(loop, other_functions_are_called_while_a_function_sleeps)
+TEST_F(loop, loop_calls_functions_of_due_timers_while_another_function_sleeps)
 {
 	struct timerheap *th = timerheap_loop_context(loop);
 	int64_t span = 100 * MSEC;
@@ -313,7 +313,7 @@ static void start_ten(void *arg)
  * If a function that the loop calls starts up to 256 timers, the loop makes one KICK for all of
  * them.  A start outside of such a function makes a KICK of its own, if it needs one.
  */
-TEST_F(loop, timers_that_a_function_starts_share_one_kick)
+TEST_F(loop, loop_makes_one_kick_for_all_timers_that_a_function_starts)
 {
 	REQUIRE_KERNEL("KICK calls that a test can count");
 	kick_calls = 0;
@@ -389,7 +389,7 @@ static void start_again(void *arg)
  * timerheap_loop_dispatch() calls only the functions that are due when it begins.  So the call
  * ends, even if each function starts a timer that is due at once.
  */
-TEST_F(loop, dispatch_ends_although_a_function_starts_itself)
+TEST_F(loop, dispatch_returns_although_each_function_starts_a_due_timer)
 {
 	EXPECT_LT(0, timerheap_after(loop, 0, start_again, NULL));
 	for (int i = 0; i < 3; i++)

@@ -49,7 +49,7 @@ static bool open_fails(clockid_t clock, uint32_t slots, int error)
 }
 
 /* A failed open sets errno and leaves no descriptor or mapping behind. */
-TEST(failed_open_leaves_no_descriptor_or_mapping)
+TEST(failed_open_leaks_no_descriptor_or_mapping)
 {
 	struct rlimit limit, saved;
 	uint64_t before = address_space();

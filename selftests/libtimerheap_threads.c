@@ -155,7 +155,7 @@ static int run_and_count_imbalances(struct consumer *consumer, struct worker *wo
 	return bad + consumer->wrong + !total;
 }
 
-TEST_F_TIMEOUT(threads, each_arming_ends_once_if_threads_have_separate_timers, 120)
+TEST_F_TIMEOUT(threads, each_arming_expires_once_or_is_cancelled_if_threads_have_own_timers, 120)
 {
 	static struct worker workers[THREADS];
 
@@ -164,7 +164,7 @@ TEST_F_TIMEOUT(threads, each_arming_ends_once_if_threads_have_separate_timers, 1
 	EXPECT_EQ(0, run_and_count_imbalances(&self->consumer, workers));
 }
 
-TEST_F_TIMEOUT(threads, each_arming_ends_once_if_threads_share_timers, 120)
+TEST_F_TIMEOUT(threads, each_arming_expires_once_or_is_cancelled_if_threads_share_timers, 120)
 {
 	static struct worker workers[THREADS];
 
@@ -290,7 +290,7 @@ static void *use_own_context(void *arg)
 	return NULL;
 }
 
-TEST(contexts_of_different_threads_are_independent)
+TEST(thread_with_its_own_context_gets_only_its_own_events)
 {
 	static struct worker workers[THREADS];
 

@@ -72,7 +72,7 @@ TEST_F(lifetime, exec_closes_descriptor)
 }
 
 /* After a close() a context lives on if it has another descriptor, here one by dup(). */
-TEST_F(lifetime, second_descriptor_keeps_context_after_close_of_first)
+TEST_F(lifetime, timer_expires_after_close_if_dup_of_descriptor_is_open)
 {
 	struct timerheap_event event;
 	int other;
@@ -86,7 +86,7 @@ TEST_F(lifetime, second_descriptor_keeps_context_after_close_of_first)
 }
 
 /* A descriptor that is passed over a socket keeps the context after the sender's close(). */
-TEST_F(lifetime, descriptor_passed_over_socket_keeps_context)
+TEST_F(lifetime, timer_expires_after_close_if_descriptor_was_passed_over_socket)
 {
 	char control[CMSG_SPACE(sizeof(int))] = {}, byte = 0;
 	struct iovec iov = { &byte, 1 };
@@ -141,7 +141,7 @@ static void *wait_for_two(void *arg)
  * On a busy host read() may begin after the close and fail with EBADF.  Then the test
  * repeats.
  */
-TEST_F(lifetime, sleeping_read_keeps_context_after_close)
+TEST_F(lifetime, sleeping_read_returns_event_after_close_of_its_descriptor)
 {
 	pthread_t thread;
 	void *got;
@@ -163,7 +163,7 @@ TEST_F(lifetime, sleeping_read_keeps_context_after_close)
  * A WAIT that sleeps keeps the context alive if another thread closes the descriptor.
  * After the WAIT returns, the context's timer that is still pending is removed.
  */
-TEST_F(lifetime, sleeping_wait_keeps_context_after_close)
+TEST_F(lifetime, sleeping_wait_returns_events_after_close_of_its_descriptor)
 {
 	struct wait_thread waiter;
 	pthread_t thread;
@@ -212,7 +212,7 @@ TEST_F_TIMEOUT(lifetime, kill_removes_timers, 100)
 }
 
 /* If contexts are closed while their timers expire, no entry stays in the heaps. */
-TEST_F_TIMEOUT(lifetime, close_while_timers_expire_leaves_no_timer, 60)
+TEST_F_TIMEOUT(lifetime, close_while_timers_expire_removes_all_timers_from_heaps, 60)
 {
 	for (int round = 0; round < 60; round++) {
 		int fd = th_context(round % 4, SLOTS);

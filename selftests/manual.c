@@ -559,7 +559,7 @@ TEST_F(manual, advance_ends_wait_by_event_or_timeout)
 }
 
 /* A signal ends ADVANCE early.  Another ADVANCE continues from the time that was reached. */
-TEST_F(manual, signal_ends_advance_early)
+TEST_F(manual, signal_ends_advance_before_its_target_time)
 {
 	uint64_t expired;
 	struct advanced a;
@@ -626,7 +626,7 @@ static void *start_and_stop(void *arg)
  * the end an ADVANCE expires all timers still pending.  Each arming must have ended once: a START
  * or STOP found the timer pending or discarded its expiration, or an event counts the expiration.
  */
-TEST_F(manual, each_arming_ends_once_while_clock_advances)
+TEST_F(manual, each_arming_expires_once_or_is_cancelled_while_clock_advances)
 {
 	struct worker worker[3] = {};
 	struct timerheap_event event;

@@ -164,7 +164,7 @@ TEST_F(namespace, times_in_mapped_slot_are_on_clock_of_namespace)
  * timers inside and outside of the namespace share a bucket of their queue if their rounded
  * deadlines are the same moment.
  */
-TEST_F(namespace, deadline_with_slack_is_rounded_on_clock_of_machine)
+TEST_F(namespace, slack_rounds_deadline_on_clock_of_machine_not_of_namespace)
 {
 	const uint64_t slack = 8 * MSEC;
 	struct timerheap_info before, after;
@@ -255,7 +255,7 @@ TEST_F(namespace, offset_is_not_applied_to_timerheap_never)
  * A context has the times of the namespace in which it was set up, even if a process in
  * another namespace uses it.
  */
-TEST_F(namespace, context_keeps_namespace_of_its_setup)
+TEST_F(namespace, context_uses_time_namespace_in_which_it_was_set_up)
 {
 	int64_t inner_time = clock_now(variant->clock), outer_time = inner_time - self->ahead;
 	struct timerheap_event event;

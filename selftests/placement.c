@@ -406,7 +406,7 @@ static int context_of(uid_t uid, bool permitted, int cpu)
  * removed.  The timers of a user stay on the CPU, or return to it, if a SETUP of the user with
  * CAP_SYS_NICE names the CPU.  Each user has queues of its own, so the test uses three users.
  */
-TEST_F_TIMEOUT(placement, pending_timers_leave_isolated_partition, 120)
+TEST_F_TIMEOUT(placement, pending_timers_move_off_cpu_that_a_partition_isolates, 120)
 {
 	int cpu = self->cpus - 1, limited, permitted, later;
 	int64_t at[3] = { self->at, self->at + USEC, self->at + 2 * USEC };

@@ -251,7 +251,7 @@ TEST_F(protocol, period_below_minimum_counts_as_minimum)
 }
 
 /* Calls read what the program stores, and the program reads what calls store. */
-TEST_F(protocol, calls_and_stores_see_changes_of_each_other)
+TEST_F(protocol, calls_read_stored_fields_and_program_reads_fields_set_by_calls)
 {
 	struct th_map *map = &self->map;
 	struct timerheap_slot *slot = &map->slots[7];
@@ -412,7 +412,7 @@ TEST_F(protocol, kick_ends_at_first_bad_slot_number)
  */
 
 /* take_event(), read() and WAIT take events in turn, and get each event once, in order. */
-TEST_F(protocol, read_wait_and_memory_reader_in_turn_get_each_event_once)
+TEST_F(protocol, each_event_is_taken_once_if_memory_reader_read_and_wait_alternate)
 {
 	struct th_map *map = &self->map;
 	struct timerheap_event event;
@@ -671,7 +671,7 @@ FIXTURE_TEARDOWN(threads)
  * expiration, or an event counts the expiration.  The test compares the tallies of armings and
  * ends after each round, because a start in a later round may repair a lost timer.
  */
-TEST_F_TIMEOUT(threads, each_arming_ends_once, 90)
+TEST_F_TIMEOUT(threads, each_arming_expires_once_or_is_cancelled_while_threads_race, 90)
 {
 	const int sharing = variant->roles[2] == PRIVATE ? 1 : 3;
 	struct worker *workers = self->workers;

@@ -153,7 +153,7 @@ TEST_F(events, descriptor_is_readable_while_there_is_an_event)
  * Level-triggered epoll reports the descriptor while there is an event.  Edge-triggered epoll
  * reports the descriptor when an event is added.
  */
-TEST_F(events, epoll_reports_level_and_edge)
+TEST_F(events, epoll_reports_each_new_event_as_edge_and_unread_events_as_level)
 {
 	struct epoll_event level = { .events = EPOLLIN };
 	struct epoll_event edge = { .events = EPOLLIN | EPOLLET };
@@ -214,7 +214,7 @@ TEST_F(events, signal_ends_wait)
  * Signals interrupt WAIT at any moment, also while it copies events.  Each WAIT returns either
  * -EINTR and no event, or at least @min events (40).
  */
-TEST_F(events, wait_under_signals_returns_min_events_or_none)
+TEST_F(events, wait_during_signals_returns_eintr_or_at_least_min_events)
 {
 	struct timerheap_event events[SLOTS];
 	int64_t end = now() + SEC;
@@ -237,7 +237,7 @@ TEST_F(events, wait_under_signals_returns_min_events_or_none)
  * If a signal handler ends a WAIT, a new call with the same structure continues the WAIT.  The new
  * call waits until the time at which the timeout of the first call would have passed.
  */
-TEST_F(events, interrupted_wait_continues_until_its_first_timeout)
+TEST_F(events, repeated_call_of_interrupted_wait_ends_at_the_original_timeout)
 {
 	struct timerheap_event event;
 	struct timerheap_wait wait = {
@@ -423,7 +423,7 @@ TEST_F(stopped_process, relative_timeout_counts_from_the_call)
  * If the timeout passes while the process is stopped, WAIT returns when the process continues.
  * WAIT then returns the event that exists, although @min is 2.
  */
-TEST_F(stopped_process, wait_returns_after_missed_timeout)
+TEST_F(stopped_process, wait_returns_when_process_continues_if_timeout_has_passed)
 {
 	struct timerheap_event events[2];
 	pid_t pid = fork();
@@ -446,7 +446,7 @@ TEST_F(stopped_process, wait_returns_after_missed_timeout)
  * structure, as @until, and continues.  If the call then fails with EFAULT, it sets @until to 0.
  * So the next call with the structure begins a new wait.
  */
-TEST_F(stopped_process, continued_wait_that_fails_with_efault_clears_until)
+TEST_F(stopped_process, continued_wait_that_fails_with_efault_sets_field_until_to_0)
 {
 	struct timerheap_wait *wait = mmap(NULL, sizeof(*wait), PROT_READ | PROT_WRITE,
 					   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -646,7 +646,7 @@ static long fdinfo_bytes(const char *fdinfo)
 }
 
 /* fdinfo shows the clock of a context, its memory, and the numbers of slots and events. */
-TEST_F(events, fdinfo_describes_the_context)
+TEST_F(events, fdinfo_shows_clock_memory_slots_and_events_of_context)
 {
 	char text[1024];
 	int fd = th_open();

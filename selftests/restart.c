@@ -93,7 +93,7 @@ TEST_F(restart, most_restarts_after_expiry_need_no_kick)
 }
 
 /* If no restart follows, the next check dequeues the timer. */
-TEST_F(restart, next_check_dequeues_expired_timer_without_restart)
+TEST_F(restart, next_check_dequeues_expired_timer_that_was_not_restarted)
 {
 	struct timerheap_event event;
 	int queued = 0;

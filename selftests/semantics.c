@@ -405,7 +405,7 @@ TEST_F(go, modify_changes_the_period)
 }
 
 /* As in Go's test Teardown. */
-TEST_F(go, context_can_be_closed_while_periodic_timer_runs)
+TEST_F(go, context_can_be_closed_while_its_periodic_timer_is_pending)
 {
 	for (int i = 0; i < 10; i++) {
 		struct timerheap_event event;
@@ -441,7 +441,7 @@ static void *postpone_all(void *arg)
  * As in Go's test LongAdjustTimers.  While timer 0 expires 10 times, another thread postpones
  * all other timers.
  */
-TEST_F(go, timer_expires_while_others_are_postponed)
+TEST_F(go, timer_expires_while_another_thread_postpones_all_other_timers)
 {
 	struct reader postponer = { .fd = self->fd };
 	atomic_bool done = false;
@@ -578,7 +578,7 @@ FIXTURE_TEARDOWN(calls)
 }
 
 /* If a periodic timer starts with a past deadline, its event counts all deadlines until now. */
-TEST_F(calls, past_deadline_counts_missed_periods)
+TEST_F(calls, periodic_timer_started_in_the_past_counts_all_passed_deadlines)
 {
 	const int64_t period = 100 * MSEC, ago = SEC + 50 * MSEC;
 	struct timerheap_event event;

@@ -6,9 +6,9 @@
  * Most tests count heap entries instead.  Timers of one queue with the same rounded deadline
  * share a bucket, which has one heap entry.
  *
- * The test timers_with_near_deadlines_expire_before_far_ones checks a behavior for which Kafka has
- * overflow wheels: timing wheels with longer ticks.  timing_wheel.c tests the behaviors of
- * go-zero's timing wheel, with slack and without.
+ * The test timer_due_in_20_ms_expires_before_timers_due_in_1_s_to_292_years checks a behavior for
+ * which Kafka has overflow wheels: timing wheels with longer ticks.  timing_wheel.c tests the
+ * behaviors of go-zero's timing wheel, with slack and without.
  *
  * TIMERHEAP_EXACT=1 in the environment states that the clock of the emulated machine counts
  * instructions.  Then the duration of a run, and which of two timers is due first, depend on the
@@ -76,7 +76,7 @@ static bool stay_on_one_cpu(void)
 	return ok;
 }
 
-TEST_F(slack, timers_of_one_bucket_share_a_heap_entry)
+TEST_F(slack, timers_of_the_same_bucket_share_a_heap_entry)
 {
 	int64_t at = next_multiple(1000 * SEC);
 
@@ -250,7 +250,7 @@ TEST_F(slack, kick_with_less_slack_moves_timer_out_of_bucket)
  * with a near deadline expires first, even if it was started with a far deadline and then
  * moved earlier.  Kafka needs overflow wheels for far deadlines.
  */
-TEST_F(slack, timers_with_near_deadlines_expire_before_far_ones)
+TEST_F(slack, timer_due_in_20_ms_expires_before_timers_due_in_1_s_to_292_years)
 {
 	static const int64_t spans[] = {
 		20 * MSEC, SEC, 60 * SEC, 3600 * SEC, 86400 * SEC, 365 * 86400 * SEC,

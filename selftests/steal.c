@@ -181,12 +181,12 @@ static void check_sleeping_waiter(struct __test_metadata *_metadata, struct _tes
 	EXPECT_GT(STOLEN_WITHIN, self->best_median);
 }
 
-TEST_F_TIMEOUT(steal, waiter_gets_timers_of_cpu_with_softirqs_off, 120)
+TEST_F_TIMEOUT(steal, sleeping_waiter_gets_events_of_timers_on_cpu_with_softirqs_off, 120)
 {
 	check_sleeping_waiter(_metadata, self, "softirqs");
 }
 
-TEST_F_TIMEOUT(steal, waiter_gets_timers_of_cpu_with_interrupts_off, 120)
+TEST_F_TIMEOUT(steal, sleeping_waiter_gets_events_of_timers_on_cpu_with_interrupts_off, 120)
 {
 	check_sleeping_waiter(_metadata, self, "interrupts");
 }
@@ -654,7 +654,7 @@ static void hold_one(struct _test_data_steal *self, int round)
 	nap(10 * MSEC);
 }
 
-TEST_F_TIMEOUT(steal, each_arming_ends_once_while_cpus_are_stuck, 120)
+TEST_F_TIMEOUT(steal, each_arming_expires_once_or_is_cancelled_while_cpus_are_stuck, 120)
 {
 	ASSERT_EQ(0, put_number(TH_PARAMETERS "steal_us", 1000));
 	ASSERT_EQ(0, put_number(TH_PARAMETERS "watchdog_ms", 1));
@@ -668,7 +668,7 @@ static void hold_none(struct _test_data_steal *self, int round)
 }
 
 /* If the threshold, steal_us, is longer than any stall of the host, nothing is stolen. */
-TEST_F_TIMEOUT(steal, nothing_is_stolen_from_running_cpus, 120)
+TEST_F_TIMEOUT(steal, nothing_is_stolen_if_no_cpu_stalls_longer_than_steal_us, 120)
 {
 	ASSERT_EQ(0, put_number(TH_PARAMETERS "steal_us", LOST / USEC));
 	ASSERT_EQ(0, th_info(self->fd, &self->before));

@@ -166,7 +166,7 @@ FIXTURE_TEARDOWN(stress)
 }
 
 /* 8 threads start, stop and modify the same one-shot timers: none is lost or expires twice. */
-TEST_F_TIMEOUT(stress, each_one_shot_arming_ends_once, 120)
+TEST_F_TIMEOUT(stress, each_one_shot_arming_expires_once_or_is_cancelled, 120)
 {
 	struct timerheap_pending pending[SLOTS];
 	int64_t events = 0;
@@ -219,9 +219,9 @@ TEST_F_TIMEOUT(stress, each_one_shot_arming_ends_once, 120)
 }
 
 /*
- * As each_one_shot_arming_ends_once, with periodic timers.  A periodic timer stays pending
- * when it expires.  So each start that found a timer idle must have one counterpart: a stop
- * that found the timer pending, or the timer pending at the end.  Each timer that is pending
+ * As each_one_shot_arming_expires_once_or_is_cancelled, with periodic timers.  A periodic timer
+ * stays pending when it expires.  So each start that found a timer idle must have one counterpart:
+ * a stop that found the timer pending, or the timer pending at the end.  Each timer that is pending
  * at the end must continue to expire.
  */
 TEST_F_TIMEOUT(stress, starts_of_periodic_timers_equal_stops_plus_pending_timers, 120)
@@ -324,7 +324,7 @@ static void take_each_once(struct __test_metadata *_metadata, int fd, int nr, ui
  * 100 000 timers, or 500 if th_slow(), have one deadline.  The test starts them in 4 equal parts,
  * on up to 4 CPUs.
  */
-TEST_F_TIMEOUT(stress, timers_with_one_deadline_expire_once, 200)
+TEST_F_TIMEOUT(stress, timers_with_the_same_deadline_expire_once_each, 200)
 {
 	const int n = th_slow() ? 500 : 100000;
 	int64_t at = now() + (th_slow() ? 1 : 3) * SEC;
@@ -344,7 +344,7 @@ TEST_F_TIMEOUT(stress, timers_with_one_deadline_expire_once, 200)
 }
 
 /* In each of 20 rounds, all 128 timers get one deadline, and each expires once. */
-TEST_F_TIMEOUT(stress, timers_restarted_at_one_deadline_expire_once_per_round, 120)
+TEST_F_TIMEOUT(stress, timers_restarted_at_the_same_deadline_expire_once_in_each_round, 120)
 {
 	for (int round = 0; round < 20; round++) {
 		int64_t at = now() + 20 * MSEC;

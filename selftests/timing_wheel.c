@@ -209,7 +209,7 @@ TEST_F(wheel, timer_with_delay_of_1_us_expires)
  * As in go-zero's test SetTimerWrongDelay.  In go-zero a negative delay is an error.  In
  * timerheap a timer that is already due expires at once, even with slack, and enters no bucket.
  */
-TEST_F(wheel, past_deadline_expires_within_the_call)
+TEST_F(wheel, timer_started_in_the_past_expires_before_start_returns)
 {
 	struct wheel *wheel = &self->wheel;
 	struct timerheap_event event;
@@ -266,7 +266,7 @@ TEST_F(wheel, timer_moved_later_fires_at_new_deadline)
 }
 
 /* As in go-zero's test MoveTimerSoon. */
-TEST_F(wheel, timer_moved_to_now_expires_within_the_call)
+TEST_F(wheel, timer_moved_to_now_expires_before_modify_returns)
 {
 	struct wheel *wheel = &self->wheel;
 	struct timerheap_event event;
@@ -277,7 +277,7 @@ TEST_F(wheel, timer_moved_to_now_expires_within_the_call)
 }
 
 /* As in go-zero's test MoveTimerEarlier. */
-TEST_F(wheel, timer_moved_to_first_deadline_expires_first)
+TEST_F(wheel, timer_moved_before_all_other_deadlines_expires_first)
 {
 	struct wheel *wheel = &self->wheel;
 	struct timerheap_event event;

@@ -88,7 +88,7 @@ static bool backs_off(struct _test_data_ticker *self, int64_t least)
 }
 
 /* Tickers that no program reads are checked a few times, and not at each period. */
-TEST_F(ticker, unread_tickers_are_checked_rarely)
+TEST_F(ticker, tickers_with_unread_events_are_checked_rarely)
 {
 	int64_t begin, before = checked(self->map.fd), seconds;
 
@@ -106,7 +106,7 @@ TEST_F(ticker, unread_tickers_are_checked_rarely)
 }
 
 /* With TIMERHEAP_UNLIMITED, even a ticker of 1 us that no program reads is checked rarely. */
-TEST(unread_unlimited_ticker_is_checked_rarely)
+TEST(ticker_of_unlimited_context_with_unread_event_is_checked_rarely)
 {
 	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 1,
 					 .flags = TIMERHEAP_UNLIMITED };
@@ -131,7 +131,7 @@ TEST(unread_unlimited_ticker_is_checked_rarely)
 }
 
 /* A manual clock has no back-off: an unread ticker expires at each of its periods. */
-TEST(unread_manual_ticker_is_checked_at_each_period)
+TEST(ticker_on_manual_clock_with_unread_event_expires_at_each_period)
 {
 	struct timerheap_advance advance = { .time = 100 * TICK };
 	int fd;
@@ -214,7 +214,7 @@ static bool take(struct _test_data_taken *self, const struct _fixture_variant_ta
  * the event, and gets the last of these periods by a second event.  After that, the ticker is in
  * time again.
  */
-TEST_F(taken, ticker_is_in_time_after_its_event_is_taken)
+TEST_F(taken, taking_the_event_ends_back_off_of_ticker)
 {
 	const int64_t period = 10 * MSEC;
 	struct timerheap_event event;
@@ -255,7 +255,7 @@ TEST_F(taken, ticker_is_in_time_after_its_event_is_taken)
  * A program takes the event of a ticker without a KICK.  The next event follows at the check that
  * is already queued, at most a second later.
  */
-TEST_F(ticker, event_follows_taken_event_within_a_second_without_kick)
+TEST_F(ticker, next_check_is_at_most_1_s_after_event_is_taken_without_kick)
 {
 	const int64_t period = 10 * MSEC;
 	struct timerheap_slot *slot = &self->map.slots[0];
@@ -309,7 +309,7 @@ TEST_F(ticker, kick_and_start_end_the_back_off)
  * During the back-off the next check may be queued later than a new deadline.  If so, a program
  * that stores the deadline must call KICK.  Then the timer expires in time.
  */
-TEST_F(ticker, timer_started_and_kicked_during_back_off_expires_in_time)
+TEST_F(ticker, start_and_kick_during_back_off_expire_timer_at_new_deadline)
 {
 	struct timerheap_event event;
 	int64_t deadline;

@@ -377,7 +377,7 @@ TEST_F(uring, read_needs_no_worker)
  * Each round but the last uses one command number, from 0x80 to 0xff.  The device refuses all
  * commands: the reserved field of each is 1.
  */
-TEST_F(uring, requests_leave_workers_to_other_files)
+TEST_F(uring, requests_of_device_occupy_no_worker_that_other_requests_need)
 {
 	unsigned int workers[2] = { 1, 1 };
 	struct timerheap_event events[REQUESTS];

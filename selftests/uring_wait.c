@@ -211,7 +211,7 @@ TEST_F(wait, event_completes_all_waits)
 }
 
 /* CANCEL ends the requests with its key, and no other request.  No event is lost. */
-TEST_F(wait, cancel_ends_waits_with_key)
+TEST_F(wait, cancel_ends_only_waits_submitted_with_its_key)
 {
 	int cancelled = 0;
 
@@ -240,7 +240,7 @@ TEST_F(wait, cancel_ends_waits_with_key)
 }
 
 /* A pending WAIT keeps the context when the program closes the descriptor and unmaps the memory. */
-TEST_F(wait, wait_outlives_descriptor)
+TEST_F(wait, wait_completes_after_close_of_descriptor_and_unmap)
 {
 	struct th_map map;
 
@@ -257,7 +257,7 @@ TEST_F(wait, wait_outlives_descriptor)
 }
 
 /* When a program closes an io_uring, its WAITs end and make room for WAITs of another io_uring. */
-TEST_F(wait, end_of_io_uring_ends_waits)
+TEST_F(wait, close_of_io_uring_ends_its_pending_waits)
 {
 	int64_t end = now() + LOST;
 	struct io_uring ring;
@@ -306,7 +306,7 @@ static int threads(void)
  * No WAIT occupies a worker of io_uring.  So an fsync, which needs the only worker, completes
  * while eight WAITs are pending.  Four of them have even asked for a worker, by IOSQE_ASYNC.
  */
-TEST_F(wait, waits_leave_worker_to_fsync)
+TEST_F(wait, pending_waits_occupy_no_worker_that_an_fsync_needs)
 {
 	int file = memfd_create("file", 0), before = threads();
 	unsigned int workers[2] = { 1, 1 };

@@ -93,7 +93,7 @@ static bool count_becomes(unsigned int count)
 	return timerheap_cache_count(cache) == count;
 }
 
-static void cache_get_returns_last_value(struct kunit *test)
+static void cache_get_returns_value_of_last_set(struct kunit *test)
 {
 	KUNIT_EXPECT_EQ(test, get(1), -ENOENT);
 	KUNIT_EXPECT_EQ(test, set(1, 100, HOUR), 0);
@@ -111,7 +111,7 @@ static void cache_get_returns_last_value(struct kunit *test)
 }
 
 /* Keys and values may be empty.  A key or a value above its maximum length is rejected. */
-static void cache_enforces_length_limits(struct kunit *test)
+static void cache_accepts_empty_but_not_too_long_keys_and_values(struct kunit *test)
 {
 	char *long_key = kunit_kmalloc(test, U16_MAX + 1, GFP_KERNEL);
 	struct timerheap_cache_bytes v = bytes("value", 5), k;
@@ -183,7 +183,7 @@ static void cache_get_restarts_ttl(struct kunit *test)
 	KUNIT_EXPECT_GE(test, ktime_get() - last, 100 * MS);
 }
 
-static void cache_move_changes_ttl(struct kunit *test)
+static void cache_move_gives_value_a_new_ttl(struct kunit *test)
 {
 	ktime_t before = ktime_get();
 	u64 ttl = 200 * MS;
@@ -384,7 +384,7 @@ static int mover_thread(void *data)
  * to an hour.  If the move to 50 ms is the last, the value must expire after 50 ms, not after the
  * hour.
  */
-static void cache_concurrent_moves_do_not_delay_expiry(struct kunit *test)
+static void cache_expired_value_is_removed_despite_concurrent_ttl_changes(struct kunit *test)
 {
 	struct mover movers[2] = { { &movers[1], 50 * MS }, { &movers[0], HOUR } };
 	struct task_struct *threads[2];
@@ -423,18 +423,18 @@ static void cache_create_rejects_bad_limits(struct kunit *test)
 }
 
 static struct kunit_case cache_cases[] = {
-	KUNIT_CASE(cache_get_returns_last_value),
-	KUNIT_CASE(cache_enforces_length_limits),
+	KUNIT_CASE(cache_get_returns_value_of_last_set),
+	KUNIT_CASE(cache_accepts_empty_but_not_too_long_keys_and_values),
 	KUNIT_CASE(cache_values_expire_after_ttl),
 	KUNIT_CASE(cache_get_restarts_ttl),
-	KUNIT_CASE(cache_move_changes_ttl),
+	KUNIT_CASE(cache_move_gives_value_a_new_ttl),
 	KUNIT_CASE(cache_remove_deletes_value),
 	KUNIT_CASE(cache_full_rejects_new_keys),
 	KUNIT_CASE(cache_drain_returns_each_value_once),
 	KUNIT_CASE(cache_calls_succeed_with_softirqs_off),
 	KUNIT_CASE(cache_destroy_stops_timers_in_any_state),
 	KUNIT_CASE(cache_is_empty_after_concurrent_calls_and_expiries),
-	KUNIT_CASE(cache_concurrent_moves_do_not_delay_expiry),
+	KUNIT_CASE(cache_expired_value_is_removed_despite_concurrent_ttl_changes),
 	KUNIT_CASE(cache_create_rejects_bad_limits),
 	{}
 };

@@ -99,7 +99,7 @@ func compareRecord(record string) (differences []string) {
 	return differences
 }
 
-func TestABIAgreesWithRecordOfHeader(t *testing.T) {
+func TestConstantsAndStructuresAgreeWithRecordOfCHeader(t *testing.T) {
 	content, err := os.ReadFile(recordPath)
 	if os.IsNotExist(err) {
 		t.Skip("the record of the header is not here")

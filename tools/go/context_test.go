@@ -312,7 +312,7 @@ func TestDeadlineExceededIsTimeoutOfPackageNet(t *testing.T) {
 	}
 }
 
-func TestEndedContextLeavesNoGoroutine(t *testing.T) {
+func TestEndedContextLeaksNoGoroutine(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		before := runtime.NumGoroutine()
 		for i := 0; i < 50; i++ {

@@ -100,7 +100,7 @@ func TestKickGrowAndSetupReturnErrorOfKernel(t *testing.T) {
 
 // The test maps two pages of a file of one page.  A touch of the second page fails, like a touch of
 // the device's memory if the user's limit is reached.
-func TestTouchOfSlotReportsMissingMemory(t *testing.T) {
+func TestTouchOfSlotWithoutMemoryReturnsError(t *testing.T) {
 	d, _ := polled(t)
 	file, err := os.Create(t.TempDir() + "/slots")
 	if err != nil {

@@ -70,7 +70,7 @@ func (s stepped) word(number uint32, want uint64) {
 
 // A Timer makes a KICK only if no check of its slot is queued in time, or if the kernel is checking
 // the slot.
-func TestTimerKicksOnlyIfCheckIsTooLateOrRunning(t *testing.T) {
+func TestTimerMakesKickOnlyIfSlotIsNotQueuedInTimeOrIsBeingChecked(t *testing.T) {
 	s := newStepped(t, 64, 64)
 	var timer *Timer
 	s.kicks("the first start", 1, func() { timer = NewTimer(time.Minute) })
@@ -298,7 +298,7 @@ func TestSlotNumberOutOfRangeIsIgnored(t *testing.T) {
 // Eight goroutines use timers of one context, which grows, and whose slots often change owners.
 // If no slot is free, package time serves a timer.  Each arming ends once: by a call of its
 // function, or by a Stop or Reset that prevents the call.
-func TestStressEndsEachArmingOnce(t *testing.T) {
+func TestEachArmingExpiresOnceOrIsCancelledIfSlotsChangeOwners(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		max     uint32

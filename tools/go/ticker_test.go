@@ -45,7 +45,7 @@ func tick(t *testing.T, count int, delta time.Duration) {
 
 // The value of a tick is the time of the tick, even if the program receives it late.  As in Go's
 // TestTickTimes.
-func TestLateReceiveGetsTimeOfTick(t *testing.T) {
+func TestDelayedReceiveGetsTimeOfTickNotOfReceive(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		const period = 10 * time.Millisecond
 		start := time.Now()
@@ -120,7 +120,7 @@ func TestTickerResetPanicsIfPeriodIsZero(t *testing.T) {
 }
 
 // Eight goroutines start tickers with the shortest period, and stop them at once or after a tick.
-func TestStressLeavesNoTickAfterStop(t *testing.T) {
+func TestChannelOfTickerIsEmptyAfterStop(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		var all sync.WaitGroup
 		for g := 0; g < 8; g++ {

@@ -15,7 +15,7 @@ import (
 // These tests check the behaviors that Go's own tests of timers check, and more.
 
 // As in Go's TestAfter.
-func TestChannelOfAfterReceivesNoEarlyValue(t *testing.T) {
+func TestFunctionAfterSendsNoValueBeforeDeadline(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		const d = 20 * time.Millisecond
 		start := time.Now()
@@ -273,7 +273,7 @@ func TestTimerMovedIntoPastExpires(t *testing.T) {
 
 // 100 goroutines each make 20 random calls of Reset and Stop on a timer of their own.  No value is
 // early, and no value follows the last Stop.  As in Go's TestAdjustTimers.
-func TestRandomCallsLeaveNoStaleValue(t *testing.T) {
+func TestRandomResetsAndStopsCauseNoEarlyOrStaleValue(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		var all sync.WaitGroup
 		for i := 0; i < 100; i++ {
@@ -369,7 +369,7 @@ func TestFunctionOfEndedTimerIsGarbageCollected(t *testing.T) {
 
 // A timer has expired, and its value is in the channel, or was received, or arrives at this moment.
 // Then Stop and Reset leave no stale value.  As in Go's TestChan.
-func TestStopAndResetLeaveNoStaleValueInChannel(t *testing.T) {
+func TestStopAndResetRemoveStaleValueFromChannel(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		for _, received := range []bool{false, true} {
 			timer := NewTimer(0)
@@ -416,7 +416,7 @@ func TestStopAndResetLeaveNoStaleValueInChannel(t *testing.T) {
 }
 
 // As in Go's TestAfterTimes.
-func TestLateReceiveGetsTimeOfExpiry(t *testing.T) {
+func TestDelayedReceiveGetsTimeOfExpiryNotOfReceive(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		const d, late = 5 * time.Millisecond, 300 * time.Millisecond
 		for attempt := 0; ; attempt++ {
@@ -437,7 +437,7 @@ func TestLateReceiveGetsTimeOfExpiry(t *testing.T) {
 
 // Stop and Reset panic if no function has made the Timer.  AfterFunc panics without a function.
 // Stop of a Ticker does not panic.
-func TestUninitializedTimerPanics(t *testing.T) {
+func TestStopAndResetOfUninitializedTimerPanic(t *testing.T) {
 	panics := func(name string, f func()) {
 		defer func() {
 			if recover() == nil {
@@ -455,7 +455,7 @@ func TestUninitializedTimerPanics(t *testing.T) {
 
 // Four goroutines Reset and Stop the same timer.  Each arming ends once: by a call, or by a Reset
 // or Stop that returns true.  As in Go's TestConcurrentTimerResetStop.
-func TestConcurrentResetAndStopEndEachArmingOnce(t *testing.T) {
+func TestEachArmingCallsFunctionOnceOrIsCancelledByResetOrStop(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		var calls, prevented, starts atomic.Int64
 		timer := AfterFunc(time.Hour, func() { calls.Add(1) })

@@ -166,7 +166,7 @@ fn periodic_timer_counts_each_period_once() {
 }
 
 #[test]
-fn late_event_counts_all_periods_that_have_passed() {
+fn event_taken_after_a_delay_counts_all_periods_that_have_passed() {
     let mut context = Context::new(1).unwrap();
     let mut timer = context.timer().unwrap();
     let first = context.now() + MSEC;
@@ -203,7 +203,7 @@ fn event_has_the_data_of_its_timer() {
 }
 
 #[test]
-fn slack_makes_timers_late_but_not_early() {
+fn timer_expires_between_its_deadline_and_deadline_plus_slack() {
     let slack = Duration::from_millis(4);
     let mut context = Context::builder().clock(Clock::Manual).slack(slack).open().unwrap();
     let common = context.timer().unwrap();
@@ -257,7 +257,7 @@ fn realtime_clock_accepts_system_times_and_refuses_instants() {
 }
 
 #[test]
-fn bounded_iterator_leaves_other_events_to_the_next_iterator() {
+fn events_beyond_bound_of_iterator_are_taken_by_the_next_iterator() {
     let mut context = manual(10);
     let timers: Vec<Timer> = (0..10).map(|_| context.timer().unwrap()).collect();
     for timer in &timers {

@@ -89,7 +89,7 @@ fn pending_future_panics_in_child_of_fork() {
 }
 
 #[test]
-fn sleep_is_not_early() {
+fn sleep_is_not_ready_before_its_deadline() {
     let begin = Instant::now();
     block_on(sleep(5 * MSEC));
     assert!(begin.elapsed() >= 5 * MSEC);

@@ -66,7 +66,7 @@ fn run(
 }
 
 #[test]
-fn each_arming_ends_once_if_threads_share_timers() {
+fn each_arming_expires_once_or_is_cancelled_if_threads_share_timers() {
     // In this test each start begins an arming, even if the start replaces the deadline of a
     // pending timer.  Exactly one of three counts each arming: the result of a later start, the
     // result of a stop, or an event.
@@ -140,7 +140,7 @@ fn no_event_follows_a_stop_or_a_drop() {
 }
 
 #[test]
-fn postponed_timer_is_not_early() {
+fn postponed_timer_does_not_expire_before_its_last_deadline() {
     let mut context = Context::new(4).unwrap();
     let timers: Arc<Vec<Timer>> = Arc::new((0..4).map(|_| context.timer().unwrap()).collect());
     // The last deadline that a postponement has set while the timer was pending.
