@@ -105,8 +105,8 @@ check-all:
 check-packages:
 	@selftests/package/check
 
-# Record the interface, which is the header of the device and the library, in selftests/abi after an
-# intended change.  "make check" fails if the interface differs from the record.
+# Record the interface in selftests/abi after an intended change.  The interface is that of the
+# device, in its header, and that of the library.  "make check" fails if it differs from the record.
 abi-record:
 	@$(LAB)/packages abi
 	@selftests/abi/check record

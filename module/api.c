@@ -25,8 +25,9 @@
  *
  *	function, clock,
  *	lockdep_map		never change
- *	again, held, asked	are written by the code that has claimed the timer; an
- *				expiry also writes again, while the timer is RUNNING.
+ *	again, held, asked	are written by the code that has claimed the timer: a claim
+ *				is the exclusive right to change a timer.  An expiry also
+ *				writes again, while the timer is in the state RUNNING.
  *				asked is the deadline that was last asked for, before
  *				rounding by slack
  *	due			is the deadline that has expired: an expiry copies it from
@@ -34,24 +35,25 @@
  *				after the function has returned
  *	core			is the struct theap_timer; core/timer.h has its rules
  *
- * A claim takes no lock, but it may spin while another CPU has the timer in a transient
- * state.  A stop spins in the same way and takes no lock.  A start or a modify may take locks; all
- * of them are raw spinlocks.  Below, "earlier" means: earlier than the deadline that the timer is
- * queued at, which after a postponement is an old deadline.
+ * A claim and a stop take no lock.  But they may spin while another CPU has claimed the timer,
+ * expires it, or requeues or dequeues it.  A start or a modify may take locks; all of them are raw
+ * spinlocks.  Below, "earlier" means: earlier than the deadline that the timer is queued at, which
+ * after a postponement is an old deadline.
  *
  *	the timer is		the new deadline is	locks
  *	queued on this CPU	not earlier		none
  *	queued on this CPU	earlier			1, 2, 3
- *	queued elsewhere	any			1, 2, 3, 4
+ *	queued on another CPU	any			1, 2, 3, 4
  *	not queued		any			the queue's, 2, 3, 4
  *
- *	1	the locks of queues, by trylock only: every 16th call that adds a timer to
- *		the inbox drains the inbox; a timer that is queued elsewhere may move to the
+ *	1	the locks of queues, by trylock only.  A timer that moves earlier is added to
+ *		the inbox of its queue, and every 16th call that adds one requeues up to 16
+ *		timers of the inbox.  A timer that is queued on another CPU may move to the
  *		queue of this CPU
  *	2	the lock of the hrtimer base, if the deadline is the queue's first and the
  *		queue belongs to this CPU; for another CPU an IPI is sent instead
- *	3	the lock of the watchdog and those of timer bases, if the watchdog would
- *		sleep past the deadline
+ *	3	the lock of the watchdog, which finds stuck CPUs, and those of timer bases,
+ *		if the watchdog would sleep past the deadline
  *	4	the locks of a workqueue and of a timer base, if the heap or the buckets of a
  *		queue must grow, or may be trimmed later
  *
@@ -111,7 +113,8 @@ static s64 timerheap_expire(struct theap_timer *core, s64 now, struct theap_expi
 }
 
 /*
- * Schedule a claimed timer at @when.  If @when is below 1 or has passed, the timer is due at once.
+ * Schedule a timer at @when.  @claim is the caller's exclusive right to change the timer.  If @when
+ * is below 1 or has passed, the timer is due at once.
  */
 static void timerheap_schedule(struct timerheap_timer *timer, struct theap_claim *claim,
 			       ktime_t when)
@@ -121,8 +124,8 @@ static void timerheap_schedule(struct timerheap_timer *timer, struct theap_claim
 }
 
 /*
- * End a claim.  If a queue lacked heap memory or a bucket, let a work item allocate it: the caller
- * may be in softirq.
+ * End a claim, the caller's exclusive right to change a timer: publish the timer's new state.  If a
+ * queue lacked heap memory or a bucket, let a work item allocate it: the caller may be in softirq.
  */
 static void timerheap_commit(struct theap_claim *claim)
 {
@@ -275,7 +278,7 @@ static void timerheap_debug_assert_init(struct timerheap_timer *timer)
 }
 
 /**
- * __timerheap_init - initialize a timer and reserve room for it
+ * __timerheap_init - initialize a timer and reserve an entry in a heap for it
  * @timer:    the timer; its former content does not matter
  * @clock:    CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME or CLOCK_TAI
  * @function: called when the timer expires
@@ -342,9 +345,10 @@ EXPORT_SYMBOL_GPL(__timerheap_init);
  * @timer: the timer
  * @slack: in nanoseconds; 0, the initial value: the timer is exact
  *
- * The slack applies from the next time that the timer gets a deadline.  A timer with
- * slack expires at the roundest time (core/slack.h) between its deadline and @slack after it.  So
- * it can expire together with other timers.  A @slack below 16384 counts as 0.
+ * The slack applies from the next time that the timer gets a deadline.  A timer with slack expires
+ * at the roundest time between its deadline and @slack after it.  That is the time that
+ * is a multiple of the largest power of two, in units of 1/64 ms (core/slack.h).  So the timer can
+ * expire together with other timers.  A @slack below 16384 counts as 0.
  *
  * Context: any but NMI.  Takes no lock.
  */
@@ -360,7 +364,8 @@ void timerheap_set_slack(struct timerheap_timer *timer, u64 slack)
 EXPORT_SYMBOL_GPL(timerheap_set_slack);
 
 /*
- * End the claim of a start that is refused.  Out of line, since few starts are refused.
+ * Refuse a start: end @claim, its exclusive right to change the timer, and change nothing.  Out of
+ * line, since few starts are refused.
  * Return: the error that the start returns.
  */
 static noinline int timerheap_refuse(struct timerheap_timer *timer, struct theap_claim *claim)
@@ -412,8 +417,8 @@ EXPORT_SYMBOL_GPL(timerheap_start);
  * there are two outcomes: the timer gets the new deadline, or its function runs for the old
  * deadline and the call returns false.
  *
- * Context: as timerheap_start().  A pending timer is queued, so the call takes the lock of a
- * queue by trylock only.
+ * Context: as timerheap_start(), but the call takes the lock of a queue by trylock only.  A pending
+ * timer is in a queue already, and stays there if the trylock fails.
  * Return: whether the timer was pending.
  */
 bool timerheap_modify(struct timerheap_timer *timer, ktime_t when)
@@ -431,7 +436,10 @@ bool timerheap_modify(struct timerheap_timer *timer, ktime_t when)
 }
 EXPORT_SYMBOL_GPL(timerheap_modify);
 
-/* Cancel a timer, and add @hold to its @held.  Return: whether the timer was pending. */
+/*
+ * Cancel a timer, and add @hold to its @held.  While @held is not 0, each start is refused.
+ * Return: whether the timer was pending.
+ */
 static bool timerheap_cancel(struct timerheap_timer *timer, int hold)
 {
 	struct theap_claim claim;
@@ -559,7 +567,10 @@ bool timerheap_release(struct timerheap_timer *timer)
 	struct theap_claim claim;
 	bool idle;
 
-	/* A run raises @active before it calls the function.  Release and destroy clear @queue. */
+	/*
+	 * @active counts the calls of the function that are pending or in progress.  Release and
+	 * destroy set @queue to NULL.
+	 */
 	if (WARN_ON_ONCE(!READ_ONCE(core->active) || !core->queue))
 		return false;
 	theap_timer_claim(core, &claim);
@@ -579,7 +590,7 @@ bool timerheap_release(struct timerheap_timer *timer)
 EXPORT_SYMBOL_GPL(timerheap_release);
 
 /**
- * timerheap_destroy - stop a timer for good, and free its reserved room
+ * timerheap_destroy - stop a timer for good, and free its reserved entry in a heap
  * @timer: the timer, pending or not; must not have been destroyed or released before
  *
  * On return the function does not run and will not run.  The timer may be freed, or

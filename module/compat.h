@@ -116,7 +116,7 @@ static inline void theap_compat_uring_done(struct io_uring_cmd *cmd, s32 result,
 #define THEAP_COMPAT_URING_TO_TASK(name, function)					\
 static void name(struct io_uring_cmd *cmd)						\
 {											\
-	(void)function;		/* never called: no request waits */			\
+	(void)function;		/* never called: before 6.8 no request can wait */	\
 }
 
 static inline void theap_compat_uring_mark_cancelable(struct io_uring_cmd *cmd,
@@ -187,13 +187,16 @@ static inline void theap_compat_eventfd_signal(struct eventfd_ctx *ctx)
 }
 
 /*
- * Without LSE, an atomic operation of arm64 is a loop of load-exclusive and store-exclusive.  A
- * store of another CPU near the word can make the store-exclusive fail.  The kernel's operations
- * try again without limit.  So a program that shares the word could keep the kernel in the loop
- * (user_word.h).  THEAP_COMPAT_EXCLUSIVE() defines a function that makes one attempt.  It sets
- * *@old to the value of the word, which is "seen" in the assembly.  Its @instructions set "new" to
- * the value to store.  If "seen" is not @expected, those of cmpxchg branch to label 1, and nothing
- * is stored.  The function returns whether it has stored "new".
+ * THEAP_COMPAT_EXCLUSIVE() defines a function that makes one attempt at an atomic operation on
+ * *@word.  The kernel shares that word with a program (user_word.h).  Without LSE, an atomic
+ * operation of arm64 is a loop of load-exclusive and store-exclusive.  A store of another CPU near
+ * the word can make the store-exclusive fail.  The kernel's operations try again without limit, so
+ * the program could keep the kernel in the loop.
+ *
+ * In the assembly, "seen" is the value of the word, which the function stores in *@old.  The
+ * parameter @instructions is the part that sets "new" to the value to store.  In cmpxchg, that part
+ * branches to label 1 if "seen" is not @expected, and nothing is stored.  The function returns
+ * whether it has stored "new".
  *
  * The ordering is that of the kernel's operations: release, and a full barrier after a success.
  */

@@ -67,7 +67,7 @@ timerheap_init_key(struct timerheap_timer *timer, clockid_t clock,
 }
 
 /**
- * timerheap_init - initialize a timer and reserve room for it
+ * timerheap_init - initialize a timer and reserve an entry in a heap for it
  * @timer:    the timer
  * @clock:    its clock
  * @function: its function

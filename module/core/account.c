@@ -9,12 +9,13 @@
  * The end of an account.  The caller of theap_account_free() has stopped all timers of the account
  * synchronously.  The table lists what may still access a queue then, and what ends that access:
  *
- *	a scan for stuck CPUs, a thief's run	the account has left the list, so none of these
- *	(steal.c), a read of debugfs		begins; a grace period waits for those in progress
- *	an IPI that notifies a CPU		a wait until @ipi_pending is 0, and a grace period
- *						for the handler of the IPI; then both waits again,
- *						since after a hand-over the handler sends an IPI
- *						to the queue's new CPU
+ *	a scan for stuck CPUs, a run of a	the account has left the list, so none of these
+ *	stuck CPU's queue on another CPU	begins; a grace period waits for those in progress
+ *	(steal.c), a read of debugfs
+ *	an IPI, which makes the owning CPU	a wait until @ipi_pending is 0, and a grace period
+ *	arm its hrtimer				for the handler of the IPI; then both waits again:
+ *						if the queue was handed over to another CPU, the
+ *						handler sends an IPI to that CPU
  *	the hrtimers				hrtimer_cancel(), which waits for their functions.
  *						It is called before the wait for IPIs, since the
  *						functions may send IPIs, and once more after that
@@ -110,7 +111,7 @@ static struct theap_queue **theap_account_alloc_queues(struct theap_account *acc
 /**
  * theap_account_add_clock - make sure that an account has queues for a clock
  * @account: the account
- * @clock:   a clock of the machine
+ * @clock:   a clock of the machine, not a manual clock, which a program advances
  *
  * Context: task, may sleep.
  * Return: 0 or -ENOMEM.
@@ -254,7 +255,10 @@ void theap_account_free(struct theap_account *account)
 	/* Cancel the hrtimers before the wait for IPIs: their functions may send IPIs. */
 	for (clock = 0; clock < THEAP_CLOCKS; clock++)
 		theap_account_quiesce(account->queues[clock]);
-	/* After a hand-over, a handler sends an IPI to the new CPU: wait for that IPI, too. */
+	/*
+	 * A queue may be handed over to another CPU while an IPI is on its way.  Then the handler
+	 * of that IPI sends an IPI to the other CPU.  So wait twice.
+	 */
 	for (round = 0; round < 2; round++) {
 		for (clock = 0; clock < THEAP_CLOCKS; clock++)
 			theap_account_wait_ipis(account->queues[clock]);

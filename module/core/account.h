@@ -29,14 +29,16 @@ struct theap_queue;
 
 /**
  * struct theap_usage - the CPU time that an account uses on one CPU
- * @until:          the state of the account's limit, a time in nanoseconds on CLOCK_MONOTONIC: at
- *                  4 %, a charge of 1 us moves this time ahead by 25 us (budget.c)
+ * @until:          the state of the account's limit, a time in nanoseconds on CLOCK_MONOTONIC.  If
+ *                  the limit is 4 % of a CPU, a charge of 1 us moves @until ahead by 25 us, the
+ *                  time in which the account may use 1 us (budget.c)
  * @used:           the CPU time that was charged, in nanoseconds
  * @median_latency: an estimate of the median lateness of the interrupts that begin runs, in
  *                  nanoseconds
- * @next_excuse:    before this time on CLOCK_MONOTONIC, a charge is at most 400 ms; from then on,
- *                  the next charge above 20 ms counts as 20 ms, since the host of a virtual
- *                  machine may have used the excess (budget.c)
+ * @next_excuse:    a time on CLOCK_MONOTONIC.  After it, the next charge above 20 ms counts as
+ *                  20 ms, since the host of a virtual machine may have used the excess.  That
+ *                  charge moves @next_excuse into the future.  Before @next_excuse, a charge above
+ *                  400 ms counts as 400 ms (budget.c)
  * @throttled:      the number of runs that ended because the limit of the account was reached
  *
  * Only that CPU writes the fields: @until, @used and @next_excuse with interrupts off.  Any CPU may
