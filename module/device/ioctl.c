@@ -46,7 +46,10 @@ static void theap_info_add(struct timerheap_info *info, struct theap_queue *queu
 #undef THEAP_ADD
 }
 
-/* Add the figures of an account to INFO: those of its queues, and the CPU time charged to it. */
+/*
+ * Add the figures of an account to INFO: those of its queues, and the CPU time charged to it.  Each
+ * user of the device has an account, and the kernel has one.
+ */
 static void theap_info_add_account(struct timerheap_info *info, struct theap_account *account)
 {
 	enum theap_clock clock;
@@ -57,7 +60,10 @@ static void theap_info_add_account(struct timerheap_info *info, struct theap_acc
 		for (clock = 0; clock < THEAP_CLOCKS; clock++) {
 			struct theap_queue *queue = theap_queues_get(account, clock, cpu);
 
-			/* With heaps=, several CPUs may share a queue: add each queue once. */
+			/*
+			 * If the module parameter heaps= is n, not 0, CPU m uses queue m % n.
+			 * Add only the queues of the first n CPUs, to add each queue once.
+			 */
 			if (cpu < theap_queues_nr() && queue)
 				theap_info_add(info, queue);
 		}
@@ -66,9 +72,10 @@ static void theap_info_add_account(struct timerheap_info *info, struct theap_acc
 }
 
 /*
- * Add the figures of all accounts, and the sums of freed accounts, to INFO.  No account is freed
- * while theap_accounts_lock is held.  The figures show when other users arm timers, so only
- * programs with CAP_SYS_ADMIN may read them.
+ * Add the figures of all accounts to INFO, so that INFO covers all users.  Add the sums of the
+ * counters and the CPU time of freed accounts, too.  While theap_accounts_lock is held, no account
+ * is freed.  The figures show when other users arm timers, so only programs with CAP_SYS_ADMIN may
+ * read them.
  */
 static void theap_info_add_machine(struct timerheap_info *info)
 {
@@ -129,7 +136,10 @@ static int theap_may_use_cpu(unsigned int cpu)
 	return 0;
 }
 
-/* Check @layout, the only input that SETUP and QUERY share.  Return: 0 or -EPROTONOSUPPORT. */
+/*
+ * Check @layout, the number of the layout of mapped memory that the program expects; 0: any layout.
+ * SETUP and QUERY share no other input.  Return: 0 or -EPROTONOSUPPORT.
+ */
 static int theap_check_layout(const struct timerheap_setup *setup)
 {
 	return !setup->layout || setup->layout == TIMERHEAP_LAYOUT ? 0 : -EPROTONOSUPPORT;
@@ -192,8 +202,9 @@ int theap_ioctl_setup(struct theap_context *context, void *arg)
 		if (ret)
 			return ret;
 		/*
-		 * With CAP_SYS_NICE the timers stay on the CPU, even if it is isolated later,
-		 * unless CPUs share queues (heaps=).
+		 * If the CPU becomes isolated later, its timers move to another CPU.  But if the
+		 * caller has CAP_SYS_NICE, pin the timers, so that they stay.  A pin has no effect
+		 * if CPUs share queues (module parameter heaps=).
 		 */
 		settings.pinned = ns_capable_noaudit(&init_user_ns, CAP_SYS_NICE);
 	} else if (setup->cpu) {
@@ -497,11 +508,11 @@ static u32 theap_copy_in(void *to, const void __user *from, u32 nr, size_t size)
 }
 
 /**
- * theap_kick - kick slots
- * @context: set up
+ * theap_kick - kick slots: read the deadline of each, and queue, expire or cancel its timer
+ * @context: the context of the slots, which is set up
  * @from:    slot numbers, in the memory of the program
  * @nr:      the number of slots to kick
- * @done:    out: the number of slots kicked, from the first
+ * @done:    out: how many slots were kicked: the first *@done ones of @from
  *
  * Context: task, may sleep.
  * Return: 0; -EFAULT or -ENOENT: the first slot cannot be kicked; -EINTR: the task is being
@@ -521,9 +532,10 @@ int theap_kick(struct theap_context *context, const u32 __user *from, u32 nr, u3
 
 		copied = theap_copy_in(slots, from + count, batch, sizeof(*slots));
 		/*
-		 * Read the clock once for each batch.  A timer that becomes due during the batch
-		 * is queued.  An hrtimer expires it, or theap_context_catch_up() if the clock is
-		 * manual.
+		 * Read the clock once for all slots of this batch.  The loop queues a timer that
+		 * becomes due after that, and does not expire it.  Then an hrtimer expires it at
+		 * once.  A manual clock, which only ADVANCE moves, has no hrtimer: there,
+		 * theap_context_catch_up() expires the timer.
 		 */
 		now = theap_context_now(context);
 		for (i = 0; !ret && i < copied; i++) {
@@ -702,9 +714,10 @@ int theap_ioctl_sync(struct theap_context *context, void *arg)
 		return -EINVAL;
 	next = theap_sync(&context->placement, context->queues);
 	/*
-	 * The core queues a timer at 1 if its deadline precedes the start of the machine's clock.
-	 * Converted to the clock of the context, that 1 could be later than the deadline.  So
-	 * return 1 without conversion: no deadline is earlier.  A @next of 0 means a time that has
+	 * The variable next is a time of the initial time namespace, which the core uses.  The core
+	 * queues a timer at 1 if its deadline is earlier than 1 there.  Converted to the time
+	 * namespace of the context, that 1 could be later than the deadline.  So return 1 without
+	 * conversion: no deadline is earlier.  If next is 0, theap_sync() means a time that has
 	 * passed, for which 1 is right, too.
 	 */
 	sync->next = next > 1 ? theap_context_from_machine(context, next) : 1;

@@ -2,10 +2,10 @@
 /*
  * Map the slots and the ring of a context into a program.
  *
- *	offset 0		the slots: THEAP_PAGE_SLOTS slots in each page
- *	after the slots		the ring
+ *	offset 0		the slots, one for each timer: THEAP_PAGE_SLOTS in each page
+ *	after the slots		the ring, which has the numbers of the expired slots
  *
- * A page of 4 KiB has 64 slots, one of 64 KiB 1024.  When the program first touches a page, the
+ * A page of 4 KiB has 64 slots, one of 64 KiB has 1024.  When the program first touches a page, the
  * fault handler finds the page, and the kernel enters the page into the page tables.  The fault
  * handler allocates a page of slots, unless a call has allocated that page before.  So SETUP of a
  * million slots allocates little more than the 4 MiB of the ring.  If the user would exceed the

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Wait for events, and copy them from the ring to the program.
+ * Wait for events, and copy them to the program.  The ring has an entry for each event: the number
+ * of the slot that has expired.
  *
- *	a reader				a run
- *	  add itself to the wait queue		  add entries to the ring
+ *	a reader, in read() or WAIT		code that expires a timer
+ *	  add itself to the wait queue		  add an entry to the ring
  *	  read the ring				  wake the wait queue
  *	  empty: sleep
  *
- * Either the reader sees the entries, or the run finds the reader in the wait queue.
+ * Either the reader sees the entry, or the expiring code finds the reader in the wait queue.
  *
- * A program can map the ring, and can change its head at any time.  So no loop here relies
- * on the ring becoming empty, or on its entries having events.  A call takes events in passes.  A
- * pass removes at most as many entries as the ring had when that pass began.  After each pass, the
- * call checks whether its time limit has passed, or a signal is pending.
+ * A program can map the ring, and can change its head at any time.  Then the ring may never become
+ * empty, and its entries may have no events.  So each loop here must end without either.  A call
+ * takes events in passes.  A pass removes at most as many entries as the ring had when that pass
+ * began.  After each pass, the call checks whether its time limit has passed, or a signal is
+ * pending.
  */
 #include <linux/hrtimer.h>
 #include <linux/sched/signal.h>
@@ -40,9 +42,10 @@ size_t theap_read_room(const struct iov_iter *to)
 }
 
 /*
- * Remove at most @nr entries from the ring, and make an event of each.  There is no event for an
- * entry whose event was discarded.  For an entry that the program has overwritten, there is an
- * event only if the new number is that of a slot with expirations.
+ * Remove at most @nr entries, which are slot numbers, from the ring, and make an event of each.
+ * There is no event if a stop or start of the slot has discarded the expirations.  The program may
+ * have overwritten an entry.  Then there is an event only if the new value is the number of a slot
+ * with expirations.
  * Return: the number of events.
  */
 static unsigned int theap_read_get(struct theap_context *context,
@@ -65,10 +68,11 @@ static unsigned int theap_read_get(struct theap_context *context,
 }
 
 /*
- * Put events that could not be copied to the program back into the ring, at its end.  If a
- * slot has expired again meanwhile, its number is in the ring already, and only its count is
- * raised.  If the program has stopped or started a slot meanwhile, the stop or start has found no
- * expirations to discard.  So the event of that slot becomes available again, too.
+ * Put the @nr events of @events, which could not be copied to the program, back into the ring, at
+ * its end.  If a slot has expired again meanwhile, its number is in the ring already.  Then only
+ * @expirations of the slot is raised.  If the program has stopped or started a slot meanwhile, this
+ * could not discard the event: this reader had set @expirations to 0 before.  So that event becomes
+ * available again, too.
  */
 static void theap_read_put_back(struct theap_context *context,
 				const struct timerheap_event *events, unsigned int nr)
@@ -113,10 +117,10 @@ static unsigned int theap_read_copy(struct iov_iter *to, const struct timerheap_
 
 /*
  * Copy events to @to until @to is full or the ring is empty.  Remove at most as many entries as the
- * ring had at the call.  A signal ends the copying when at least @min events are copied, a fatal
- * signal also earlier.  If any other signal ended the copying earlier, the call would return fewer
- * than @min events: the call cannot restart after it has taken an event.  An event that cannot be
- * copied whole goes back into the ring.
+ * ring has when this function begins.  A signal ends the copying when at least @min events are
+ * copied, a fatal signal also earlier.  If any other signal ended it earlier, the system call would
+ * return fewer than @min events: a system call that has taken an event cannot restart.  An event
+ * that cannot be copied whole goes back into the ring.
  * Return: the number of events copied; -EFAULT: the first one could not be copied.
  */
 static ssize_t theap_read_copy_out(struct theap_context *context, struct iov_iter *to, size_t min)
@@ -179,7 +183,11 @@ static int theap_read_wait(struct theap_context *context, u32 min,
 	int ret = 0;
 
 	for (;;) {
-		/* Let a softirq steal timers of stuck CPUs: this task may wait for their events. */
+		/*
+		 * Another CPU may be stuck, for example with softirqs off, and expire no timers.
+		 * This task may wait for events of these timers, so let a softirq of this CPU
+		 * expire them if they are overdue.
+		 */
 		if (theap_ring_count(&context->ring) < min)
 			theap_steal_before_sleep(&context->placement);
 		prepare_to_wait(&context->wait, &wait, TASK_INTERRUPTIBLE);

@@ -132,7 +132,10 @@ static u32 *theap_ring_word(u32 **pages, u32 index)
 	return &pages[word / THEAP_RING_PAGE_WORDS][word % THEAP_RING_PAGE_WORDS];
 }
 
-/* Return: the address of the entry at position @count; the head and the tail are positions, too. */
+/*
+ * Return: the address of the entry of the slot number at position @count.  The position is how many
+ * numbers were added to the ring before, modulo 2^32.  The head and the tail are positions, too.
+ */
 static u32 *theap_ring_entry(const struct theap_ring *ring, u32 count)
 {
 	return theap_ring_word(ring->pages, count & ring->mask);
@@ -150,8 +153,9 @@ static u32 theap_ring_head(const struct theap_ring *ring, u32 tail)
 }
 
 /*
- * Allocate the memory for theap_ring_grow().  Until that call, no other task may grow the ring, but
- * readers may remove numbers.  Context: task, may sleep.  Return: the pages, or NULL.
+ * Allocate the memory for theap_ring_grow(), to which the caller passes it.  The caller holds
+ * @grow_lock of the context until then, so no other task grows the ring.  But readers may remove
+ * slot numbers from the ring.  Context: task, may sleep.  Return: the pages, or NULL.
  */
 u32 **theap_ring_grow_alloc(const struct theap_ring *ring, u32 slots)
 {
@@ -165,18 +169,18 @@ u32 **theap_ring_grow_alloc(const struct theap_ring *ring, u32 slots)
  * @slots: number of slots, more than the ring has entries
  * @pages: from theap_ring_grow_alloc()
  *
- * Numbers may be added meanwhile, but the protocol forbids the program to remove any.  ring.h
- * explains how the entries are copied.  The program may have written any number to an entry, which
- * is copied as it is.
+ * Each entry in use is a slot number.  Expiries may add numbers during this call, but the program
+ * must remove none (uapi/linux/timerheap.h).  ring.h explains how the entries are copied.  The
+ * program may have written any value to an entry, which is copied as it is.
  *
- * The copy begins with the number before the head, which a reader has removed last.  If that reader
- * was killed before it took the event, the process that adopts the context needs the number
- * (tools/lib/adopt.c).
+ * The copy begins with the number before the head, which a reader has removed last.  A program may
+ * have been killed after it removed that number, and before it took the event.  Then the process
+ * that continues with the context needs the number (tools/lib/adopt.c).
  *
  * While no reader removes a number, at most one number of each slot is added.  But a program may
- * store 0 to @expirations of a slot, and kick the slot.  Then numbers may be added as fast as this
- * function copies them.  So the copy also ends when it has passed more positions than the smaller
- * ring has entries, and such a program loses events.
+ * break the rules: store 0 to @expirations of a slot, and call KICK, which expires the slot again.
+ * Then numbers may be added as fast as this function copies them.  So this function stops copying
+ * after more numbers than the smaller ring has entries, and such a program loses events.
  *
  * Context: task, may sleep.
  */
@@ -210,8 +214,8 @@ void theap_ring_grow(struct theap_ring *ring, u32 slots, u32 **pages)
 /*
  * Add the number of a slot to the ring.
  *
- * Context: any but NMI; also in a claim (core/timer.c).  In a claim interrupts are off, on
- * PREEMPT_RT too, so the lock is a raw one.
+ * Context: any but NMI; also while the caller claims a timer, which locks the timer's state
+ * (core/timer.c).  Interrupts are off then, on PREEMPT_RT too, so @lock is a raw spinlock.
  */
 void theap_ring_put(struct theap_ring *ring, u32 slot)
 {
@@ -222,7 +226,10 @@ void theap_ring_put(struct theap_ring *ring, u32 slot)
 	WRITE_ONCE(*theap_ring_entry(ring, ring->tail), slot);
 	/* Store the entry before the tail.  Pairs with the acquire in theap_ring_get(). */
 	smp_store_release(&ring->tail, ring->tail + 1);
-	/* (C) stores the entry before the shared tail.  Pairs with (D) of the program. */
+	/*
+	 * (C), this release, stores the entry before the tail that the program reads.  It pairs
+	 * with (D), the acquire by which the program reads that tail.
+	 */
 	smp_store_release(&shared->tail, ring->tail);
 	raw_spin_unlock_irqrestore(&ring->lock, flags);
 }
@@ -234,9 +241,10 @@ void theap_ring_put(struct theap_ring *ring, u32 slot)
 u32 theap_ring_count(struct theap_ring *ring)
 {
 	/*
-	 * Acquire: read the tail after the head.  A reader stores a head only after it has read the
-	 * tail: the program by (D), the kernel in theap_ring_get().  So the tail read below is not
-	 * before that head.
+	 * Acquire: read the tail after the head.  A reader stores a new head only after it has read
+	 * a tail beyond the old head.  The program reads the tail by an acquire, called (D) in
+	 * uapi/linux/timerheap.h, and the kernel in theap_ring_get().  So the tail read below is
+	 * not before the head.
 	 */
 	u32 head = smp_load_acquire(&ring->shared->head);
 
@@ -270,8 +278,9 @@ bool theap_ring_get(struct theap_ring *ring, u32 *slot)
 		return false;
 	*slot = READ_ONCE(*theap_ring_entry(ring, head));
 	/*
-	 * The head must be stored before the caller sets @expirations of the slot to 0, since an
-	 * expiry may add the number again after that.  The caller does so by (E), a full barrier.
+	 * Store the head before the caller sets @expirations of the slot to 0: after that, an
+	 * expiry may add the number again.  The order needs no barrier here, since the caller sets
+	 * @expirations by an exchange that is a full barrier, called (E) in slot_event.c.
 	 */
 	WRITE_ONCE(shared->head, head + 1);
 	return true;

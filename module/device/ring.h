@@ -13,10 +13,11 @@
  *	    slots[tail] <- n		  expirations of n <- 0	(E)
  *	    tail <- tail + 1
  *
- * An expiry adds a number only if it raises @expirations of the slot from 0.  A discard replaces
- * @expirations by the flag TIMERHEAP_DISCARDED, not by 0.  A reader sets @expirations to 0 only
- * after it has removed the number.  So each number is in the ring at most once, and an expiry need
- * not read the head.
+ * An expiry adds a number only if it raises @expirations of the slot from 0.  A stop or start that
+ * discards expirations replaces @expirations by the flag TIMERHEAP_DISCARDED, not by 0.  A reader
+ * sets @expirations to 0 only after it has removed the number.  (E) and (F) are full barriers: if
+ * an expiry finds that 0, the reader has moved the head.  So each number is in the ring at most
+ * once, and an expiry need not read the head.
  *
  * GROW makes the ring larger while expiries add numbers.  No reader removes numbers meanwhile:
  * GROW holds reader_lock, and the protocol forbids the program to take events.  The position of a
@@ -31,9 +32,9 @@
  *	  at the tail: use the larger ring	  tail <- tail + 1
  *	  unlock				  unlock
  *
- * GROW copies from the position before the head to the tail.  A number is never moved, only copied.
- * GROW copies the last positions in the same hold of the lock in which it begins to use the larger
- * ring.  So no number is lost or added twice.
+ * GROW copies from the position before the head, for the reason at theap_ring_grow(), to the tail.
+ * A number is never moved, only copied.  GROW copies the last positions in the same hold of the
+ * lock in which it begins to use the larger ring.  So no number is lost or added twice.
  *
  * The program can map this memory, and can write any value to it.  So the kernel has
  * its own tail, and masks or checks each value that it reads.  A program that writes wrong
