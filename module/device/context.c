@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The life of a context: open, SETUP, GROW, and the last close.
+ * The life of a context, which is the state of one open of the device: open, the ioctls SETUP and
+ * GROW, and the last close.
  *
- * The last close races with a run:
+ * A run expires the due timers of a queue, usually in softirq.  The last close races with runs:
  *
  *	close					run
- *	  stop each timer, wait for its		  call the functions of slots that
- *	  function, dequeue the timer		  have expired; each adds its context
- *	  free slots and timers			  to the run's list of wakers, once
+ *	  stop the timer of each slot, wait	  call the functions of expired timers;
+ *	  for its function, dequeue the timer	  each adds the timer's context to the
+ *	  free slots and timers			  run's list of contexts, once
  *	  ...					  wake the readers of each context in
  *	  free the context after a grace period	  the list
  *
- * After a timer was stopped synchronously, no run accesses it.  But a run may still have
- * the context in its list.  The run stays in an RCU read-side critical section until it has
- * woken the readers.  The grace period waits for the end of that section.  No reader sleeps
+ * After the close has stopped a timer synchronously, no run accesses that timer.  But a run may
+ * still have the context in its list.  The run stays in an RCU read-side critical section until it
+ * has woken the readers.  The grace period waits for the end of that section.  No reader sleeps
  * at the last close, since a sleeping reader keeps the file open.  A pending request of
  * io_uring also keeps the file open.
  */
@@ -35,7 +36,10 @@
 unsigned int theap_max_slots = 1U << 20;
 unsigned long theap_min_period_ns = 100 * NSEC_PER_USEC;
 
-/* The upper limit of max_slots: 2^24 armed slots use at most 2.5 GiB, 160 bytes a slot. */
+/*
+ * The upper limit of the module parameter max_slots: 2^24 armed slots use at most 2.5 GiB, 160
+ * bytes a slot.
+ */
 #define THEAP_SLOTS_LIMIT	(1U << 24)
 
 /* Return: the most slots that SETUP accepts.  Root may change max_slots at any time. */
@@ -96,9 +100,10 @@ u32 theap_context_pages(u32 slots)
 }
 
 /*
- * Return: the size of the table of pages for @slots slots, in bytes.  Like the ring, the table has
- * room for the next power of two of slots.  Former tables stay until the context is freed, and are
- * together at most about as large as the present table.
+ * Return: the size of the table of pages for @slots slots, in bytes.  Like the event ring, the
+ * table has room for the next power of two of slots.  GROW replaces a table by one with
+ * room for at least twice as many slots.  The replaced tables stay until the context is freed, and
+ * are together at most about as large as the present table.
  */
 static size_t theap_context_table_size(u32 slots)
 {
@@ -117,7 +122,7 @@ static u64 theap_context_unused_bytes(u32 slots)
 	       theap_context_table_size(slots);
 }
 
-/* Allocate a table for @slots slots, without pages.  Return: the table, or NULL. */
+/* Allocate a table for @slots slots, all of its entries NULL.  Return: the table, or NULL. */
 static struct theap_slot_table *theap_context_alloc_table(u32 slots)
 {
 	/*
@@ -166,15 +171,22 @@ void theap_context_uncharge(struct theap_context *context, u64 bytes)
 	theap_user_uncharge(context->user, bytes);
 }
 
-/* The most bytes that one growth of a queue charges: a segment, a table of buckets, buckets. */
+/*
+ * The most bytes that one theap_queue_grow() of a queue of timers charges.  They are for a segment
+ * of its heap, for buckets, and for the hash table of the buckets.  The timers in a bucket share
+ * one heap entry.
+ */
 #define THEAP_GROWTH_BYTES	(64 * 1024)
 
 /*
- * May a queue grow for a context?  It may if the user of the context then stays within the limit
- * of memory, or if the context may exceed that limit.  Tasks that call this function at the same
- * time may exceed the limit together.  The allocation of a page of slots does not call this
- * function: the timers of the page need reservations, so a queue without room grows even beyond the
- * limit.  So each task that allocates a page of slots may exceed the limit by a segment, 16 KiB.
+ * May a call that queues timers of a context let their queue grow?  It may if the user of the
+ * context then stays within the limit of memory, or if the context may exceed that limit.  Tasks
+ * that call this function at the same time may exceed the limit together.
+ *
+ * The allocation of a page of slots does not call this function.  It reserves a position in a heap
+ * for each timer of the page, so that no later start lacks memory.  If the heap has too few free
+ * positions, it gets a segment of 16 KiB, even beyond the limit.  So each task that allocates a
+ * page of slots may exceed the limit by 16 KiB.
  */
 bool theap_context_may_grow(const struct theap_context *context)
 {
@@ -271,7 +283,7 @@ err_charge:
  * theap_context_setup - set up a context
  * @context:  the context
  * @settings: the properties of the context; the caller has checked their values; this function
- *            sets the account of the placement
+ *            sets their @placement.account, which pays for the timers' CPU time and queues
  *
  * Context: task, may sleep.
  * Return: 0; -EBUSY: the context is set up already; -ENOSPC: the user would exceed the limit of
@@ -317,13 +329,16 @@ int theap_context_setup(struct theap_context *context, struct theap_settings *se
 }
 
 /*
- * Replace the ring and the table by larger ones.
+ * Replace the event ring of a context, and its table of pages of slots, by larger ones.
  *
- * The caller holds @grow_lock, for which only other GROWs wait.  Page faults take @lock under
- * mmap_lock, for which tasks of other users may wait.  So @lock is held only to charge the memory
- * and to replace the table.  Readers take @reader_lock, even with O_NONBLOCK.  So that lock is held
- * only while the entries of the ring are copied.  The allocation of the memory may take seconds, so
- * this function allocates without @lock and @reader_lock.
+ * The caller holds @grow_lock, for which only other GROWs wait.  The allocation of the memory may
+ * take seconds, so this function allocates without @lock and @reader_lock:
+ *
+ *	@lock		Page faults take it under mmap_lock.  Other tasks may wait for mmap_lock,
+ *			such as readers of /proc/PID/cmdline.  So this function holds @lock only to
+ *			charge the memory and to replace the table.
+ *	@reader_lock	Readers take it, even with O_NONBLOCK.  So this function holds @reader_lock
+ *			only while it copies the entries of the ring.
  */
 static int __theap_context_grow(struct theap_context *context, u32 slots)
 {
@@ -402,9 +417,9 @@ u64 theap_context_bytes(struct theap_context *context)
  * The table of all contexts, for debugfs only.
  *
  * A reader of debugfs holds theap_contexts_lock.  theap_release() removes a context from the table,
- * under that lock, before it frees anything.  So every context that the reader finds exists.  No
- * run uses the table, so the lock delays no timer.  theap_release() waits while a reader fills its
- * buffer, which is usually one page.
+ * under that lock, before it frees anything.  So every context that the reader finds exists.  The
+ * expiry of timers does not use the table, so the lock delays no timer.  theap_release() waits
+ * while a reader fills its buffer, which is usually one page.
  */
 static DEFINE_MUTEX(theap_contexts_lock);
 

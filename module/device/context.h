@@ -2,8 +2,9 @@
 /*
  * A context: the state of one open of the device.
  *
- * open() makes a context.  SETUP sets it up, once, with a clock and a number of slots.
- * A page of slots gets its memory when one of its slots is first used (slot_page.c).
+ * open() makes a context.  The ioctl SETUP sets it up, once, with a clock and a number of slots.
+ * A slot is a timer in memory that the program and the kernel share.  A page of slots gets its
+ * memory when one of its slots is first used (slot_page.c).
  */
 #ifndef THEAP_CONTEXT_H
 #define THEAP_CONTEXT_H
@@ -43,13 +44,14 @@ struct theap_opener {
  * struct theap_settings - what SETUP asks for
  * @placement: the clock of the context, and the CPU of its timers or THEAP_ANY_CPU
  * @pinned:    the timers stay on the CPU of @placement while it is online, even if it becomes
- *             isolated, unless CPUs share queues (heaps=)
+ *             isolated.  No effect if the module parameter heaps= lets CPUs share queues
  * @slots:     number of slots, 1 to @max_slots
  * @max_slots: the most slots to which theap_context_grow() may extend the context, at most
  *             theap_context_max_slots()
- * @slack:     the slack of slots whose own slack is 0, in nanoseconds
- * @flags:     those of SETUP.  With TIMERHEAP_UNLIMITED the minimum period is 1 us, and
- *             user_cpu_percent does not apply
+ * @slack:     for slots whose own slack is 0: how much later than its deadline a slot may
+ *             expire, in nanoseconds
+ * @flags:     the flags of the ioctl SETUP.  With TIMERHEAP_UNLIMITED the minimum period is
+ *             1 us, and the limit of CPU time, user_cpu_percent, does not apply
  */
 struct theap_settings {
 	struct theap_placement placement;
@@ -63,7 +65,8 @@ struct theap_settings {
 /**
  * struct theap_slot_table - the pages of slots of a context
  * @former: the table that this one has replaced; NULL: none.  A task may still read the former one
- * @pages:  each is set once; NULL: no slot of the page was used before this table was replaced
+ * @pages:  an entry is set once, when a slot of the page is first used; NULL: not set yet.  After
+ *          GROW has replaced a table, no more entries of that table are set
  */
 struct theap_slot_table {
 	struct theap_slot_table *former;
@@ -82,18 +85,21 @@ struct theap_slot_table {
 struct theap_context {
 	struct theap_opener opener;	/* C */
 	u32 id;				/* C: its ID, the key in the table of all contexts */
-	struct mutex lock;		/* held by SETUP, by a page fault or a call that allocates
-					 * a page of slots, and by GROW for short times; nests
-					 * in @grow_lock */
+	struct mutex lock;		/* O: SETUP holds it, and so does a page fault or a call
+					 * while it allocates a page of slots.  GROW takes it
+					 * twice under @grow_lock, for short times */
 	/* Held by GROW, also while it allocates memory.  Only other GROWs wait for it. */
 	struct mutex grow_lock;		/* O */
-	u32 nr_slots;			/* g; 0: not set up yet.  A release and an acquire
-					 * order it after @table, @ring and the fields with S */
+	u32 nr_slots;			/* g; 0: not set up yet.  SETUP and GROW store it last,
+					 * with a release; theap_context_slots() loads it with an
+					 * acquire.  So after that load, a task sees @table, @ring
+					 * and the fields with S as they were at the store */
 	u32 max_slots;			/* S: GROW extends @nr_slots to at most this many */
 	struct theap_placement placement;	/* S */
 	u64 slack;			/* S: the slack of slots whose own slack is 0 */
 	u32 flags;			/* S: see theap_settings.  INFO may read it before or
-					 * during SETUP; a stale value is harmless */
+					 * during SETUP.  Then INFO may report the minimum period
+					 * from before SETUP, which is harmless */
 	cpumask_var_t queues;		/* S, and atomic bit operations: the numbers of the queues
 					 * that timers of the context were queued in */
 	s64 offset;			/* S: the clock in the time namespace of the task that
@@ -109,16 +115,17 @@ struct theap_context {
 	/* Held by calls that remove entries of the ring, and by GROW while it copies entries. */
 	struct mutex reader_lock;	/* O; nests in @grow_lock */
 	wait_queue_head_t wait;		/* O: tasks that wait for events, or for a time on a
-					 * manual clock */
+					 * manual clock, which only the ioctl ADVANCE moves */
 	struct theap_eventfd eventfd;	/* O: eventfd.h */
 	struct theap_uring_waits waits;	/* O: uring_wait.c */
 	s64 span;			/* about the nanoseconds from a recent start of a one-shot
-					 * slot to its deadline.  Written in a claim of any
-					 * slot, read in runs (theap_slot_linger()), without a
-					 * lock.  A wrong value costs a check, or a KICK that
-					 * corrects the value */
-	struct theap_waker waker;	/* O: a run calls it to wake @wait and @waits, and to
-					 * signal @eventfd */
+					 * slot to its deadline.  Calls that start a slot write
+					 * it.  An expiry reads it, to keep the slot queued until
+					 * a likely restart (theap_slot_linger()).  No lock: a
+					 * wrong value costs a useless check of a slot, or an
+					 * ioctl KICK of the program, which corrects the value */
+	struct theap_waker waker;	/* O: after timers have expired, the core calls it to
+					 * wake @wait and @waits, and to signal @eventfd */
 	struct theap_clock_step clock_step;	/* O: clock_step.h */
 	struct rcu_head rcu;		/* for theap_context_free() */
 	u32 freed;			/* number of the next page of slots that release() frees */
@@ -171,7 +178,7 @@ static inline s64 theap_context_min_period(const struct theap_context *context)
 /*
  * There are two kinds of time.  Times of the context are those that programs see, in calls
  * and in shared memory: times of the time namespace in which SETUP was called.  Times
- * of the machine are those of the core.
+ * of the machine are those that the code in module/core uses, without a namespace's offset.
  */
 
 /* Convert a time of the machine into a time of the context. */
@@ -193,9 +200,10 @@ static inline s64 theap_context_now(const struct theap_context *context)
 }
 
 /*
- * If the clock is manual, expire the timers of the context that are due.  The caller has just
- * queued timers, whose deadlines an ADVANCE may have passed meanwhile, and no hrtimer expires them.
- * Do nothing on another clock.  Context: task, may sleep.
+ * Expire the due timers of the context if its clock is manual: only the ioctl ADVANCE moves such a
+ * clock.  The caller has just queued timers.  Another task may have advanced the clock past their
+ * deadlines meanwhile, and no hrtimer serves such a clock.  Do nothing on another clock.  Context:
+ * task, may sleep.
  */
 static inline void theap_context_catch_up(struct theap_context *context)
 {
@@ -203,7 +211,10 @@ static inline void theap_context_catch_up(struct theap_context *context)
 		theap_manual_catch_up(context->placement.manual);
 }
 
-/* Record that a timer of the context is queued in @queue, so that theap_sync() reads @queue. */
+/*
+ * Record that a timer of the context is queued in @queue.  To find the first deadline of the
+ * context, theap_sync() reads only the recorded queues.
+ */
 static inline void theap_context_note_queue(struct theap_context *context,
 					    const struct theap_queue *queue)
 {
@@ -215,15 +226,16 @@ static inline void theap_context_note_queue(struct theap_context *context,
 
 /*
  * The longest @span of a context: 64 s.  An expired one-shot slot may stay queued for 63/64 of
- * @span, so that a restart needs no KICK (theap_slot_linger()).  That is at most 63 s, plus the
- * slack of the slot.
+ * @span.  During that time the program can restart the slot in shared memory, without the ioctl
+ * KICK (theap_slot_linger()).  So an idle slot is queued for at most 63 s, plus its slack.
  */
 #define THEAP_SPAN_MAX		(64LL * NSEC_PER_SEC)
 
 /*
  * Record @span for theap_slot_linger(): the time to the deadline of a one-shot slot that a call has
  * just started, or moved earlier.  Write only if @span differs from the recorded time by more than
- * an eighth, since CPUs share the cache line.  Context: the slot's timer is claimed.
+ * an eighth, since each write takes the cache line from other CPUs.  Context: the caller has
+ * claimed the slot's timer, so no other CPU changes that timer.
  */
 static inline void theap_context_note_span(struct theap_context *context, s64 span)
 {

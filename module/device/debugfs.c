@@ -10,9 +10,12 @@
  * The first line of each file has the names of the columns, so that a program can find a
  * column by its name.  New columns are added at the end.
  *
+ * An account is that of a user, or of the kernel.  It has a queue per clock and CPU (fewer with the
+ * module parameter heaps=), and each queue has one heap.
+ *
  * A reader takes no lock that a timer needs.  The heaps of manual clocks are not shown.  All
- * other heaps exist as long as their account.  The reader reads their counters without
- * the queue's lock, so the figures of one line may be of different moments.  An open file
+ * other heaps exist as long as their account.  The reader reads the counters of a heap without
+ * its queue's lock, so the figures of one line may be of different moments.  An open file
  * keeps the module loaded.
  */
 #include <linux/debugfs.h>
@@ -84,7 +87,7 @@ static void theap_heaps_stop(struct seq_file *m, void *v)
 	rcu_read_unlock();
 }
 
-/* Print the clock of a heap and its number: the first columns of a line. */
+/* Print the first columns of a line: the name of a heap's clock, and the number of the heap. */
 static void theap_heaps_show_name(struct seq_file *m, struct theap_queue *queue)
 {
 	seq_printf(m, "%-9s %5u", theap_clocks[queue->clock].name, queue->bit / THEAP_CLOCKS);
@@ -96,8 +99,9 @@ static const char *theap_heaps_state(struct theap_queue *queue)
 }
 
 /*
- * Print the nanoseconds until the first deadline.  They are negative if that deadline is
- * overdue, and 0 if the queue requests a run at once.  Print "-" if there is no deadline.
+ * Print the nanoseconds until the first deadline of a queue.  They are negative if that deadline is
+ * overdue.  Print 0 if the queue does not know that deadline before a run has repaired its heap.
+ * Print "-" if there is no deadline.
  */
 static void theap_heaps_show_first(struct seq_file *m, struct theap_queue *queue)
 {
@@ -109,7 +113,10 @@ static void theap_heaps_show_first(struct seq_file *m, struct theap_queue *queue
 		seq_printf(m, " %15lld", first ? first - theap_clock_read(queue->clock) : 0);
 }
 
-/* Print the user ID of an account; "-" for that of modules and of contexts without limits. */
+/*
+ * Print the user ID of an account.  Print "-" for the kernel's account, which other modules and the
+ * contexts without limits share.
+ */
 static void theap_account_show_uid(struct seq_file *m, const struct theap_account *account)
 {
 	if (uid_valid(account->uid))

@@ -112,7 +112,10 @@ static long theap_ioctl(struct file *file, unsigned int command, unsigned long a
 		if (ret)
 			return ret;
 	}
-	/* Refuse SETUP if the file is open only for reading: without SETUP, all changes fail. */
+	/*
+	 * A file that is open only for reading must not change anything.  So refuse SETUP: all
+	 * other ioctls that change something fail if the context is not set up.
+	 */
 	if (known == TIMERHEAP_IOC_SETUP && !(file->f_mode & FMODE_WRITE))
 		return -EBADF;
 	output = theap_ioctls[nr].output;
@@ -174,9 +177,10 @@ static __poll_t theap_poll(struct file *file, poll_table *table)
 }
 
 /*
- * Show the CPU time of the account, the memory of the user, and the limit of that memory.  The
- * memory is that of all contexts and queues of the user.  The account of a context without limits
- * is that of the kernel.
+ * Show the CPU time of the context's account, the memory of its user, and the limit of that memory.
+ * The CPU time is that of the timers of all contexts with the same account.  Each user has an
+ * account, but all contexts without limits have that of the kernel.  The memory is that of all
+ * contexts and queues of the user.
  */
 static void theap_show_user(struct seq_file *m, const struct theap_context *context)
 {
@@ -226,7 +230,10 @@ static int theap_open(struct inode *inode, struct file *file)
 	return stream_open(inode, file);
 }
 
-/* The workqueue that frees contexts closed by kernel threads, one step at a time per NUMA node. */
+/*
+ * The workqueue that frees contexts closed by kernel threads.  A work item, theap_release_step(),
+ * frees only a few pages of slots of a context.  Per NUMA node one item runs at a time.
+ */
 static struct workqueue_struct *theap_releases;
 
 static void theap_release_step(struct work_struct *work)

@@ -10,14 +10,15 @@
  *						eventfd to signal, steps of CLOCK_REALTIME
  *	uring_wait.c				WAIT requests of io_uring
  *	context.c				a context, from open to release
- *	user_word.h slot.c slot_event.c		atomic operations on words of a slot, the protocol
- *	slot_page.c				of a slot, its events, the memory of slots
+ *	user_word.h slot.c			atomic operations on words of a slot, the protocol
+ *						by which program and kernel change a slot
+ *	slot_event.c slot_page.c		the events of a slot, the memory of slots
  *	read.c					wait for events and read them
  *	mmap.c ioctl.c uring.c			the calls of a program
  *	debugfs.c				the state of the module, for root
  *	device.c				the file operations
  *
- * Each file calls only functions of the core and of files before it in this list.
+ * Each file calls only functions of module/core and of files before it in this list.
  */
 #ifndef THEAP_DEVICE_H
 #define THEAP_DEVICE_H

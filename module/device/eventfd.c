@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The eventfd of a context.  A run, usually in softirq, signals the eventfd, while a program may
- * replace it.
+ * The eventfd of a context.  A run expires due timers, usually in softirq, and then signals the
+ * eventfd.  At the same time the program may replace the eventfd by the ioctl EVENTFD:
  *
  *	run					EVENTFD, close
  *	  lock					  lock
@@ -9,7 +9,8 @@
  *	  lock keeps the reference		  unlock
  *	  unlock				  drop the reference to the old one
  *
- * The lock also orders the ring and a registration:
+ * A run may add entries to the event ring while EVENTFD registers an eventfd.  The lock also makes
+ * sure that this eventfd is signaled for these entries:
  *
  *	run					EVENTFD
  *	  add entries to the ring		  lock
