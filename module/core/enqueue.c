@@ -6,11 +6,11 @@
  *
  *	in the heap		it has a heap entry of its own
  *	among the list nodes	it shares the heap entry of a bucket (bucket.c): it has slack,
- *	(list.c)		or its deadline is far enough ahead for an early bucket, or
- *				other timers have the same near deadline
+ *	(list.c)		or other timers have the same near deadline, or its deadline is
+ *				far ahead: its bucket is due earlier, and a run then checks it
  *
  * Only the owner of the queue, the code that holds its lock, switches a timer between the two ways.
- * A transient state of a timer (state.h) is a lock on that timer.
+ * Meanwhile the timer is in a transient state, which is a lock on the timer (state.h).
  */
 #include <linux/lockdep.h>
 
@@ -22,7 +22,8 @@
 /**
  * __theap_enqueue_slow - enqueue a timer that may share a bucket
  * @queue: locked by the caller; its heap has a free position
- * @timer: in a transient state, not queued; its field @when has the deadline
+ * @timer: in a transient state, which locks it (state.h); not queued; its field @when has the
+ *         deadline
  */
 void __theap_enqueue_slow(struct theap_queue *queue, struct theap_timer *timer)
 {
@@ -39,9 +40,12 @@ void __theap_enqueue_slow(struct theap_queue *queue, struct theap_timer *timer)
 /**
  * __theap_dequeue - remove a timer from the heap or its bucket
  * @queue: locked by the caller
- * @timer: in a transient state, queued in @queue.  If it has a heap entry and the heap
- *         has extraction holes, either the bulk extraction is at that entry, or the last
- *         position of the heap has an entry (theap_heap_drop_last_holes()).
+ * @timer: in a transient state, which locks it (state.h); queued in @queue
+ *
+ * While a bulk extraction (extract.c) takes the due entries, it leaves holes in the heap.  If the
+ * heap has holes and @timer has an entry, the caller makes sure of one of two conditions.  The
+ * extraction visits this entry now, or the last position of the heap has an entry, not a hole
+ * (theap_heap_drop_last_holes()).
  */
 void __theap_dequeue(struct theap_queue *queue, struct theap_timer *timer)
 {
@@ -57,7 +61,8 @@ void __theap_dequeue(struct theap_queue *queue, struct theap_timer *timer)
 /**
  * __theap_rekey - give a timer a heap entry of its own at another deadline
  * @queue: locked by the caller
- * @timer: queued in @queue; in a transient state, or embedded in a bucket
+ * @timer: queued in @queue; in a transient state, which locks it (state.h); or the timer that a
+ *         bucket embeds, which has the bucket's heap entry
  * @when:  the new deadline; this function does not round it
  */
 void __theap_rekey(struct theap_queue *queue, struct theap_timer *timer, s64 when)
@@ -68,18 +73,20 @@ void __theap_rekey(struct theap_queue *queue, struct theap_timer *timer, s64 whe
 		theap_heap_rekey(&queue->heap, &timer->node, when);
 		return;
 	}
-	/* Removing the list node frees the position that the heap entry needs. */
+	/* The list node is in the memory of the heap: its removal makes room for the entry. */
 	__theap_bucket_del(queue, timer);
 	theap_list_push_entry(&queue->heap, when, &timer->node);
 }
 
 /**
- * __theap_reinsert_slow - requeue a timer of the heap, or one that leaves its bucket for the heap
+ * __theap_reinsert_slow - requeue a timer, except from one bucket to another
  * @queue: locked by the caller
- * @timer: in a transient state, queued in @queue
+ * @timer: in a transient state, which locks it (state.h); queued in @queue
  * @when:  its new deadline, rounded by theap_timer_round()
  *
- * If a bulk extraction prevents the removal of the timer's heap entry, rekey that entry to @when.
+ * A timer that is in a bucket gets a heap entry.  A timer that has a heap entry gets a bucket, or
+ * this function rekeys the entry to @when.  It also rekeys the entry if a bulk extraction
+ * (extract.c) prevents the entry's removal.
  */
 void __theap_reinsert_slow(struct theap_queue *queue, struct theap_timer *timer, s64 when)
 {
@@ -88,7 +95,10 @@ void __theap_reinsert_slow(struct theap_queue *queue, struct theap_timer *timer,
 
 	lockdep_assert_held(&queue->lock);
 	if (!theap_list_has(heap, &timer->node)) {
-		/* Make room before the check: the end of an extraction may change its result. */
+		/*
+		 * First free positions for the timer and a new bucket.  That may end a bulk
+		 * extraction, which changes the result of theap_may_remove().
+		 */
 		theap_heap_make_room(heap, THEAP_BUCKET_ROOM + 1);
 		if (theap_may_remove(heap, &timer->node))
 			bucket = __theap_bucket_for(queue, timer, when);
@@ -98,9 +108,9 @@ void __theap_reinsert_slow(struct theap_queue *queue, struct theap_timer *timer,
 		return;
 	}
 	/*
-	 * If @bucket is new, its push may have moved the timer's entry away from the position of
-	 * the extraction.  Then __theap_dequeue() removes an entry while the heap has holes.  That
-	 * needs an entry at the last position: the push has put an entry there.
+	 * A bulk extraction may visit the timer's entry now.  If @bucket is new, the push of its
+	 * entry may have moved the timer's entry to another position.  Then __theap_dequeue()
+	 * needs an entry at the last position of the heap, not a hole: the push has put one there.
 	 */
 	__theap_dequeue(queue, timer);
 	__theap_bucket_add(queue, bucket, timer);

@@ -19,11 +19,12 @@ void __theap_reinsert_slow(struct theap_queue *queue, struct theap_timer *timer,
 
 /**
  * __theap_enqueue - enqueue a timer at a deadline
- * @queue: locked by the caller; it has the reservation (room.c) of @timer
- * @timer: in a transient state, not queued
+ * @queue: locked by the caller; a position of its heap is reserved for @timer (room.c)
+ * @timer: in a transient state, which locks it (state.h); not queued
  * @when:  its deadline, rounded by theap_timer_round()
  *
- * In a queue that is not crowded (bucket.h), a timer without slack gets a heap entry of its own.
+ * In a queue with fewer than THEAP_CROWD heap entries and list nodes, a timer without slack gets a
+ * heap entry of its own.
  */
 static inline void __theap_enqueue(struct theap_queue *queue, struct theap_timer *timer,
 				   s64 when)
@@ -41,10 +42,10 @@ static inline void __theap_enqueue(struct theap_queue *queue, struct theap_timer
 /**
  * __theap_reinsert - requeue a queued timer, in the heap or in a bucket
  * @queue: locked by the caller
- * @timer: in a transient state, queued in @queue
+ * @timer: in a transient state, which locks it (state.h); queued in @queue
  * @when:  its new deadline, rounded by theap_timer_round()
  *
- * Most timers that a run requeues move from one bucket to another, so try that first.
+ * Most timers that an expiry run requeues move from one bucket to another, so try that first.
  */
 static inline void __theap_reinsert(struct theap_queue *queue, struct theap_timer *timer, s64 when)
 	__must_hold(&queue->lock)

@@ -41,8 +41,8 @@
  *
  * The extraction ends at the current end of the heap, and takes no entry later than @until.  It
  * leaves positions added by later pushes, and entries that become due later, to the next
- * extraction.  Without these two bounds, periodic timers that are due again after each check would
- * keep the extraction in one part of the heap.  Due entries in other parts would wait.
+ * extraction.  Otherwise periodic timers with short periods could be due again each time that the
+ * extraction has visited them.  It would visit them again, and due entries elsewhere would wait.
  */
 void theap_extract_begin(struct theap_heap *heap, s64 until)
 {
@@ -57,7 +57,10 @@ static u32 theap_extract_end(const struct theap_heap *heap)
 	return min(heap->extract_end, theap_heap_end(heap));
 }
 
-/* Prefetch the due timers of the group below a hole: the run handles them soon. */
+/*
+ * Prefetch the timers of the due entries among the four children of @hole, the position of an
+ * extracted entry.  The extraction visits these entries soon.
+ */
 static void theap_extract_prefetch(const struct theap_heap *heap, u32 hole)
 {
 	u32 i, group = theap_heap_child(hole), end = min(group + 4, theap_extract_end(heap));
@@ -71,8 +74,8 @@ static void theap_extract_prefetch(const struct theap_heap *heap, u32 hole)
 }
 
 /*
- * Go on to the group of four below the next hole.  End the extraction if there is no next hole, or
- * if that group is behind the end.
+ * Go on to the four children of the next hole, the position of an extracted entry.  End the
+ * extraction if there is no next hole, or if its children are behind theap_extract_end().
  */
 static void theap_extract_next_group(struct theap_heap *heap)
 {
@@ -81,7 +84,7 @@ static void theap_extract_next_group(struct theap_heap *heap)
 	u32 after;
 
 	heap->extract_pos = THEAP_NO_POS;
-	/* If the group below this hole is behind the end, the groups below later holes are, too. */
+	/* If the children of this hole are behind the end, those of later holes are, too. */
 	if (!hole || theap_heap_child(hole) >= theap_extract_end(heap))
 		return;
 	heap->extract_pos = theap_heap_child(hole);
@@ -109,9 +112,10 @@ static __always_inline bool theap_extract_step(struct theap_heap *heap, u32 end)
  * theap_extract_skip - leave the entry at the current position in the heap, and go on
  * @heap: theap_extract_next() has returned the entry at the current position
  *
- * A run skips a bucket that has more timers than the rest of its batch allows.  Entries that are
- * not later than the bucket need not wait for these timers: the extraction goes on with such
- * entries.  The skipped entry, entries below it, and all later ones wait for another extraction.
+ * An expiry run handles timers in batches.  If a bucket has more timers than fit its batch, the run
+ * skips the bucket.  Then the extraction goes on with entries that are not later than the bucket,
+ * so they need not wait for the bucket's timers.  The bucket, the entries below it, and all later
+ * entries wait for another extraction.
  */
 void theap_extract_skip(struct theap_heap *heap)
 {
@@ -124,7 +128,7 @@ void theap_extract_skip(struct theap_heap *heap)
  * @heap:   under extraction
  * @now:    the current time; after a clock step back, it may be before the @until of
  *          theap_extract_begin()
- * @budget: the most groups to visit; reduced by those visited
+ * @budget: the most groups of four children to visit; reduced by those visited
  *
  * The caller may extract the entry with theap_extract_remove(), or rekey it.  A rekey may
  * move another entry to this position, so the next call visits the position again.
@@ -228,10 +232,10 @@ bool theap_heap_close_hole(struct theap_heap *heap)
 }
 
 /*
- * End an extraction, and close holes until @nr positions are free or no hole is left.  One position
- * may still be missing if a queued timer is to be requeued: the timer then uses its old position.
- * If the extraction went on, the removal of the timer's heap entry could leave a hole, and free no
- * position.  So end the extraction even if there is no hole yet.
+ * End an extraction, and close holes until @nr positions are free or no hole is left.  A caller
+ * that requeues a timer may find only @nr - 1 free positions.  The last one becomes free when the
+ * caller removes the timer's old heap entry.  But during an extraction, that removal could leave a
+ * hole, and free no position.  So end the extraction even if there is no hole yet.
  */
 void __theap_heap_make_room(struct theap_heap *heap, u32 nr)
 {

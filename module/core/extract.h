@@ -35,8 +35,9 @@ static inline bool theap_heap_is_extracting(const struct theap_heap *heap)
 
 /*
  * May the heap entry of a timer or bucket be removed at once?  Until a bulk extraction has ended
- * and its holes are closed, only the entry at the current position may be.  The removal of another
- * entry needs an entry at the last position (theap_heap_drop_last_holes()).
+ * and its holes are closed, only the entry that the extraction visits now may be.  To remove
+ * another entry, the caller must first call theap_heap_drop_last_holes(): the last position of the
+ * heap must not be a hole.
  */
 static inline bool theap_may_remove(const struct theap_heap *heap, const struct theap_node *node)
 {

@@ -158,7 +158,7 @@ int theap_growth_alloc(struct theap_growth *growth, u32 segments, gfp_t gfp)
 					 sizeof(struct theap_entry), gfp);
 	if (!growth->segment)
 		return -ENOMEM;
-	/* A directory's size is a power of two, and so is @segments if the directory is full. */
+	/* If @segments is a power of two, as all directory sizes are, the directory may be full. */
 	if (!segments || (segments >= THEAP_DIRECTORY_MIN && is_power_of_2(segments))) {
 		growth->directory_size = max(2 * segments, THEAP_DIRECTORY_MIN);
 		growth->directory = kvcalloc(growth->directory_size,

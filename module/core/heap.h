@@ -38,7 +38,8 @@
 #include <linux/limits.h>
 #include <linux/types.h>
 
-#define THEAP_HOLE		S64_MIN		/* key of an extraction hole: before any deadline */
+#define THEAP_HOLE		S64_MIN		/* key of the hole that an extracted entry leaves
+						 * (extract.c): before any deadline */
 #define THEAP_ROOT		3U
 #define THEAP_NO_POS		0U
 #define THEAP_SEGMENT_SHIFT	10

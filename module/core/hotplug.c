@@ -2,10 +2,14 @@
 /*
  * Which CPU drives a queue while CPUs go offline, come online, or become isolated.
  *
- * Timers stay in their queue, and one online CPU drives each queue, except that of a manual clock.
- * When that CPU goes offline, for example in a suspend, the whole queue is handed over to another
- * CPU (arm.c).  When a CPU that suits the queue better comes online, the queue is handed over
- * again.  So after a suspend each housekeeping CPU drives its own queue, with all its timers.
+ * Each user has an account with queues, and so has the kernel (account.h).  One online CPU drives
+ * each queue: an hrtimer of that CPU begins the runs, which expire the due timers.  No CPU drives
+ * the queue of a manual clock.
+ *
+ * Timers stay in their queue.  When the CPU that drives a queue goes offline, for example in a
+ * suspend, the whole queue is handed over to another CPU (arm.c).  When a CPU that suits the queue
+ * better comes online, the queue is handed over again.  So after a suspend each housekeeping CPU
+ * drives its own queue, with all its timers.
  *
  * A hand-over takes the same time for any number of timers, but waits for a run in progress.  It
  * allocates nothing and cannot fail.  In Go, the timers of a destroyed P (a processor of the
@@ -13,7 +17,7 @@
  *
  * How well a CPU suits a queue is its rank; 0 is best:
  *
- *	0	a housekeeping CPU, and the queue is its own: starts on this CPU go to the queue
+ *	0	a housekeeping CPU, and the queue is its own: timers that the CPU starts go there
  *	1	another housekeeping CPU
  *	2	an isolated or nohz_full CPU, also if the queue is the CPU's own
  *	3	a CPU that is offline, or goes offline
@@ -31,7 +35,7 @@
  * A pinned queue does not leave: an isolated CPU has rank 0 for a pinned queue of its own.  All
  * queues of the kernel's account are pinned.  The call SETUP pins the queue of a CPU if a program
  * with CAP_SYS_NICE names that CPU.  The queue stays pinned until its account is freed.  If CPUs
- * share queues (heaps=), a pinned queue leaves an isolated CPU like any other queue.
+ * share queues (module parameter heaps=), a pinned queue leaves an isolated CPU like any other.
  *
  * SETUP chooses the CPU of new queues, or pins a queue.  Its race with a change of the ranks:
  *
@@ -62,9 +66,10 @@
 #include "watchdog.h"
 
 /*
- * Return: whether a CPU, if it can drive queues, has rank 0 for a queue.  There are two conditions.
- * The queue is the CPU's own, although other CPUs may share it (heaps=).  And the CPU is a
- * housekeeping CPU, or the queue is pinned and CPUs share no queues.
+ * Return: whether a CPU that can drive queues has rank 0 for a queue.  First, the queue must be the
+ * CPU's own, or one that the CPU shares with others (module parameter heaps=).  Second, the CPU
+ * must be a housekeeping CPU, or the queue must be pinned.  If CPUs share queues, a pin does not
+ * count.
  */
 static bool theap_cpu_owns(const struct theap_queue *queue, unsigned int cpu)
 {
@@ -106,8 +111,8 @@ unsigned int theap_cpu_choose(const struct theap_queue *queue)
 	}
 	equal = queue->bit / THEAP_CLOCKS % equal;
 	/*
-	 * If a CPU was isolated after the first loop, maybe too few CPUs have rank @best: use the
-	 * last CPU of the loop.
+	 * Of the CPUs with rank @best, choose number @equal, counted from 0.  If CPUs were isolated
+	 * after the first loop, there may be too few: then choose the last CPU of theap_drivers.
 	 */
 	for_each_cpu(cpu, &theap_drivers) {
 		found = cpu;
@@ -177,8 +182,9 @@ void theap_housekeeping_changed(struct work_struct *work)
  * theap_queue_pin - let a queue's own CPU drive it even while that CPU is isolated
  * @queue: the queue of an account
  *
- * If another CPU drives the queue, the queue is handed over to its own CPU: in this call, or when
- * that CPU comes online.  If CPUs share queues (heaps=), a pin has no effect.
+ * A queue's own CPU is the CPU that the queue was allocated for.  If another CPU drives the queue,
+ * the queue is handed over to its own CPU: in this call, or when that CPU comes online.  If CPUs
+ * share queues (module parameter heaps=), a pin has no effect.
  *
  * Context: task, may sleep.
  */
@@ -194,8 +200,10 @@ void theap_queue_pin(struct theap_queue *queue)
 
 /**
  * theap_cpu_online - let a CPU drive the queues that it suits better than their present CPUs do
- * @cpu: comes online; or is online, since the module is loaded now, or since the kernel has failed
- *       to take it offline
+ * @cpu: a CPU that comes online
+ *
+ * CPU hotplug also calls this function for each online CPU when the module is loaded.  And it calls
+ * this function for a CPU that the kernel has failed to take offline.
  *
  * Context: task; the callback of CPU hotplug.
  * Return: 0.

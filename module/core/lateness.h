@@ -2,23 +2,25 @@
 /*
  * A histogram of the lateness of timers; each step is twice as wide as the one before.
  *
- * The lateness of a timer is the time when a run collected the timer, minus the timer's deadline,
- * rounded up by the slack.  For a slot, that is fired - deadline of the slot's event, with these
- * differences:
+ * The lateness of a timer is the time at which an expiry run found the timer due, minus the timer's
+ * deadline.  If the timer has slack, the deadline that was rounded up by the slack counts.  A slot
+ * is a timer that a program arms in shared memory.  Its lateness is @fired - @deadline of its
+ * event, with these differences:
  *
- *  - Slack and the back-off of an unread ticker queue the slot later than its deadline.  Then the
- *    lateness counted here is less.
+ *  - A slot is queued later than its deadline if it has slack.  So is a periodic slot whose last
+ *    event is unread: the kernel checks it less often (slot.c).  The lateness counted is less.
  *  - If another run has yet to call the slot's function, the run that finds the slot due queues it
  *    again, 50 us ahead (THEAP_DEFER_ACTIVE).  The lateness is counted from then, so it is less.
  *  - The program may have postponed the slot without a call, by less than its lateness.
  *    Then the slot was queued at the earlier deadline, and the lateness counted is more.
- *  - The program may have moved the slot to an earlier deadline, and not kicked it yet.  If an
- *    early check then finds that the slot is due, the slot counts as not late.
+ *  - The program may have moved the slot to an earlier deadline, and not yet made the call KICK,
+ *    which queues the slot at that deadline.  If a run checks the slot before the old deadline, and
+ *    finds it due, the slot counts as not late.
  *  - If several deadlines of a periodic slot have passed, its event has the last of them.  The slot
  *    was queued at the first, so the lateness counted is more.
  *  - A slot that is due when a call arms or kicks it expires in that call, and is not counted.
- *  - If the slot's number is in the ring already, since no reader has taken that number, the expiry
- *    is not counted.
+ *  - If the slot's number is still in the event ring, since no reader has taken it, an expiry adds
+ *    no number, and is not counted.
  *
  * Step 0 counts timers that were not late at all.  Step n counts a lateness from 2^(n-1)
  * to 2^n - 1 nanoseconds.  The last step counts each lateness of 2^39 ns (9 minutes) or more.  A

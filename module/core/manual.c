@@ -16,15 +16,16 @@
  *
  * While the run expires the timers of a deadline, that deadline is the current time.  So a
  * ticker expires at each of its periods, and each timer expires at its deadline (with slack, at
- * its rounded deadline).  A slot that the program has stopped or postponed in shared memory is
- * still checked at its old deadline.  Nothing expires at such a check, and an advance to the next
- * expiration does not stop there.
+ * its rounded deadline).  A slot is a timer that a program can stop or postpone in shared memory.
+ * The run still checks that slot at its old deadline.  Nothing expires at such a check, and an
+ * advance to the next expiration does not stop there.
  *
  * A mutex allows one advance at a time.  During an advance other tasks may start timers.
  * The clock may pass the deadline of such a timer before the timer is queued.  No hrtimer
- * expires for that timer, so both sides check.  The fields @first and @earliest of the queue are
- * the first deadline in its heap and the earliest in its inbox.  To catch up is to run the queue
- * without an advance of the clock.  (R) marks the two barriers that pair:
+ * expires for that timer, so both tasks check.  The field @first of the queue is the first deadline
+ * in its heap.  The field @earliest is the earliest in its inbox, the list of timers that were
+ * moved earlier and are not requeued yet.  To catch up is to run the queue without an advance of
+ * the clock.  (R) marks the two barriers that pair:
  *
  *	start, modify				advance
  *	  first or earliest <- the deadline	  now <- the new time
@@ -116,7 +117,8 @@ static bool theap_manual_run(struct theap_queue *queue, s64 until, u64 limit)
 
 /*
  * Set the clock to @until if no timer is due up to @until.  Return: whether the clock was set.  If
- * it was not, another task has just started or modified a timer, or keeps a timer claimed.
+ * it was not, another task has just started or modified a timer.  Or another task still holds the
+ * claim of a timer, the lock to modify it (timer.h), so the run could not expire that timer.
  */
 static bool theap_manual_arrive(struct theap_queue *queue, s64 until)
 {
