@@ -14,10 +14,12 @@
  * owning CPU, and the handler arms the hrtimer there.  So only the owning CPU arms the
  * hrtimer, and it needs no lock for that.
  *
- * @armed has two writers.  One is the owning CPU.  The other is the CPU that drove the queue before
- * a hand-over: until they are cancelled, hrtimers on that CPU may begin runs and unthrottle the
- * queue.  A run writes @armed when it begins.  It also writes @armed when it ends, unless it is
- * throttled on the owning CPU.  A thief's run (steal.c) does not write @armed.  The values:
+ * The field @armed of the queue has two writers.  One is the owning CPU.  The other is the old
+ * owning CPU after a hand-over, which has made another CPU the owning CPU.  Until the hrtimers on
+ * the old CPU are cancelled, they may begin runs and unthrottle the queue.  A run writes @armed
+ * when it begins.  It also writes @armed when it ends, unless it is throttled on the owning CPU.
+ * If the owning CPU is stuck, another CPU, the thief, runs the queue (steal.c).  A thief's run
+ * does not write @armed.  The values:
  *
  *	armed			the hrtimer
  *	THEAP_NEVER		is off, or is still set to a deadline from before the last run, or
@@ -128,7 +130,10 @@ static void theap_queue_defer(struct theap_queue *queue, u64 ns)
 	if (theap_queue_first(queue) >= READ_ONCE(queue->armed))
 		return;
 	queue->count.deferred_notifications++;
-	/* The throttling counts as progress, so that no thief finds the queue stuck (steal.c). */
+	/*
+	 * Store the end of the throttling as the time at which the queue last made progress.  Then
+	 * other CPUs do not count this CPU as stuck, and do not run its queue (steal.c).
+	 */
 	WRITE_ONCE(queue->progress, ktime_get_ns() + ns);
 	WRITE_ONCE(queue->armed, S64_MIN);
 	theap_queue_run_later(queue, ns);
@@ -158,8 +163,9 @@ static void theap_queue_ipi(void *arg)
  * @queue: the queue
  *
  * If the first deadline is earlier than the armed one, arm the hrtimer, or notify the owning CPU if
- * that is another CPU.  In any case, notify the watchdog of a deadline in the inbox: if the owning
- * CPU is stuck, its hrtimer does not fire.  __theap_settle() has notified the watchdog of a
+ * that is another CPU.  In any case, notify the watchdog, which searches for stuck CPUs: a stuck
+ * CPU's hrtimer does not fire.  Notify the watchdog of the earliest deadline in the inbox, the list
+ * of timers that were moved earlier.  __theap_settle() has notified the watchdog of the first
  * deadline in the heap.
  *
  * Context: interrupts off; without the queue's lock.
@@ -169,10 +175,10 @@ void theap_queue_notify(struct theap_queue *queue)
 	lockdep_assert_irqs_disabled();
 	/*
 	 * (K) orders the caller's store of a deadline, or of @armed, before the reads of the
-	 * deadlines and of @armed.  Pairs with (L) in theap_queue_arm(), and with (Q) and (S) in
-	 * watchdog.c.  After a hand-over, the old owning CPU may still store @armed in
-	 * theap_queue_run_ended(), and call this function.  Then its (K) pairs with (K) of the
-	 * caller that stores a deadline.
+	 * deadlines and of @armed.  Pairs with the barriers (L) in theap_queue_arm(), and (Q) and
+	 * (S) in watchdog.c.  (K) also pairs with (K) on another CPU.  After a hand-over, the old
+	 * owning CPU may store @armed in theap_queue_run_ended() while another CPU stores a
+	 * deadline.  Both CPUs then call this function, and at least one reads the other's store.
 	 */
 	smp_mb();
 	theap_watchdog_notify(queue, atomic64_read(&queue->earliest));
@@ -245,15 +251,17 @@ u64 theap_queue_unthrottle(struct theap_queue *queue)
 }
 
 /*
- * End a thief's run.  If the run has reached a limit of CPU time, @ns is not 0: let the thief
- * continue after @ns nanoseconds.
+ * End the run of a thief, a CPU that runs the queue in place of a stuck owning CPU (steal.c).  If
+ * the run has reached a limit of CPU time, @ns is not 0: let the thief continue after @ns
+ * nanoseconds.
  *
  * A thief need not write @armed.  If the owning CPU has yet to run the queue, the hrtimer of that
  * CPU, or a notification, is pending.  Otherwise the owning CPU has yet to end its own run, or the
  * queue is throttled.  The owning CPU reads the first deadline when that run or throttling ends.
  *
- * But the thief has drained the inbox.  Another CPU may have lowered @earliest just before, and
- * then read @first and @earliest in theap_queue_notify().  If the thief had already cleared
+ * But the thief has moved timers from the inbox to the heap.  The earliest deadline of the inbox is
+ * in @earliest, and that of the heap is in @first.  Another CPU may have lowered @earliest just
+ * before, and then read both fields in theap_queue_notify().  If the thief had already cleared
  * @earliest, and not yet lowered @first, that CPU notified no CPU.  So the thief notifies the
  * owning CPU.
  *

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Buckets: timers that may expire together, or that are checked together, share a heap entry.
+ * Buckets: timers that may expire together, or whose deadlines are checked together, share a heap
+ * entry.
  *
  * Slack.  A timer with slack s, due at t, may expire anywhere in [t, t + s].  Its
  * deadline is rounded up to the roundest time of that window: a multiple of the largest possible
@@ -22,17 +23,18 @@
  * Early buckets.  Most timeouts are stopped or postponed before they expire.  An exact position in
  * the heap is wasted on them.  So in a crowded queue (THEAP_CROWD), a timer without slack that is
  * due in at least 134 ms is put into an early bucket.  There are two exceptions.  A queue with a
- * manual clock has no early buckets.  And a ticker that has expired gets a heap entry, since it
- * mostly expires again.
+ * manual clock has no early buckets.  And a periodic timer that has expired gets a heap entry,
+ * since it mostly expires again.
  *
  * Let w be the time until the deadline t of the timer.  Let g be a power of two, in nanoseconds,
  * with w/256 < g <= w/128.  The window of t begins at t, rounded down to a multiple of g, and is g
  * wide.  All deadlines in the window share a bucket.  The bucket is due g before the window begins,
  * so g to 2g before each deadline.
  *
- * When the early bucket is due, the run drops its stopped timers.  A timer that is still due in at
- * least 134 ms, such as a postponed one, is put into another early bucket.  Each other timer gets a
- * heap entry at its deadline.  So checks are coarse, and expiries are exact:
+ * When the early bucket is due, a run handles its timers (run.c).  The run drops the stopped ones.
+ * A timer that is still due in at least 134 ms, such as a postponed one, is put into another early
+ * bucket.  Each other timer gets a heap entry at its deadline.  So checks are coarse, and expiries
+ * are exact:
  *
  *	started		w = 10 s, g = 67 ms: in an early bucket, due in 9.87 to 9.93 s
  *	checked		w = 67 to 134 ms: in the heap, at the deadline
@@ -52,8 +54,9 @@
  * unlink a timer is O(1) if another timer stays in the bucket.  A stop or a postponement changes
  * only the timer, not its bucket.  The owner finds the change when the bucket is due.
  *
- * A run handles the timers of a due bucket one by one, in batches like other timers.  From then on
- * the bucket gets no more timers.  A bucket whose timers are due keeps its heap entry until it is
+ * A run handles the timers of a due bucket one by one, in batches like other timers.  A batch has
+ * at most THEAP_BATCH timers, so that the run does not hold the lock for long.  A bucket that a run
+ * has reached gets no more timers.  A bucket whose timers are due keeps its heap entry until it is
  * empty.  If a batch ends in the bucket, the next batches handle timers that are due before the
  * bucket, and then the rest of it.
  *
@@ -68,8 +71,9 @@
  * Then timers that are due after @from wait for those of the bucket.
  *
  * The field @when of each timer in the bucket is @from.  So a timer that is moved to a deadline
- * before @from goes to the inbox, and does not wait for its bucket.  The heap entry of a bucket
- * never has a deadline later than @from, so the first deadline of the queue is never too late.
+ * before @from goes to the inbox, a list of timers that the owner requeues first.  Then the timer
+ * does not wait for its bucket.  The heap entry of a bucket never has a deadline later than @from,
+ * so the first deadline of the queue is never too late.
  *
  * A bucket only saves work.  If a timer needs a new bucket and none is free, the timer gets a heap
  * entry of its own.  So does a timer whose lookup visits too many buckets (bucket.h).  So does the
@@ -87,9 +91,11 @@
  * heap that may still get timers is also in @table, by the time at which it is due.  One bucket of
  * @table may be @last.
  *
- * A bucket that loses its last member returns to @spare at once, except during a bulk extraction
- * that is at another heap entry.  Then the bucket cannot be removed from the heap.  So the bucket
- * gets the deadline 0, and a bulk extraction frees it later.
+ * A run takes the due entries from the heap one by one, and repairs the heap at the end: this is a
+ * bulk extraction (extract.c).  Until it ends, only the entry that it has reached can be removed.
+ * So a bucket that loses its last member returns to @spare at once only in two cases: no extraction
+ * is on, or the extraction is at the bucket's entry.  Otherwise the bucket gets the deadline 0, and
+ * a bulk extraction frees it later.
  */
 #include <linux/hash.h>
 #include <linux/jiffies.h>
@@ -132,7 +138,7 @@ static noinline struct theap_bucket *__theap_bucket_new(struct theap_queue *queu
 	__theap_buckets_want(queue);
 	if (!bucket)
 		return NULL;
-	/* Besides the positions of the bucket, the caller needs one for the timer. */
+	/* In the heap's memory, the bucket needs THEAP_BUCKET_ROOM positions, and its timer one. */
 	theap_heap_make_room(&queue->heap, THEAP_BUCKET_ROOM + 1);
 	buckets->spare = bucket->next;
 	buckets->used++;
@@ -147,7 +153,8 @@ static noinline struct theap_bucket *__theap_bucket_new(struct theap_queue *queu
 }
 
 /*
- * Find the bucket that is due at @when and has the time @from.  If there is none, push a spare one.
+ * Find the bucket that is due at @when, and whose timers are due at @from or later.  If there is
+ * none, push a spare bucket with these two times.
  *
  * Return: the bucket; NULL: there is no spare bucket, or none of the first THEAP_BUCKET_PROBES
  * buckets of the hash chain fits.
@@ -188,8 +195,9 @@ static __always_inline s64 __theap_buckets_now(struct theap_queue *queue)
 }
 
 /*
- * Choose the bucket of a timer: with slack the one that is due at @when, its rounded deadline;
- * otherwise an early bucket, if @when is far enough ahead.
+ * Choose the bucket of a timer.  If the timer has slack, choose the bucket that is due at @when,
+ * the rounded deadline.  Otherwise choose an early bucket, which is due before its timers, if @when
+ * is far enough ahead.
  *
  * Return: the bucket; NULL: @when is too near for an early bucket, the queue has no early buckets,
  * or __theap_bucket_find() has failed.
@@ -214,9 +222,11 @@ __theap_bucket_choose(struct theap_queue *queue, const struct theap_timer *timer
 }
 
 /*
- * Find a bucket that is due at @when, the near deadline of a timer that leaves its bucket.  Do that
- * only if the last such timer had the same deadline.  And do that only if enough buckets are spare,
- * since far deadlines will need early buckets.
+ * Find a bucket that is due at @when, the deadline of a timer that leaves its old bucket.  @when is
+ * mostly too near for an early bucket, which is due before its timers.
+ *
+ * Do nothing unless the last timer for which this function was called had the same deadline.  And
+ * do nothing if few buckets are spare, since timers with far deadlines will need early buckets.
  *
  * Return: the bucket; NULL: the timer gets a heap entry of its own.
  */
@@ -232,7 +242,10 @@ static struct theap_bucket *__theap_bucket_near(struct theap_queue *queue, s64 w
 	return NULL;
 }
 
-/* Is a deadline in the window of a bucket?  Only an early bucket has a window. */
+/*
+ * Is @when in the range of deadlines that share an early bucket?  The range begins at @from.  It is
+ * as wide as the time from the bucket's own deadline to @from.  For other buckets that time is 0.
+ */
 static bool theap_bucket_has(const struct theap_bucket *bucket, s64 when)
 {
 	return (u64)(when - bucket->from) < bucket->from - bucket->timer.when;
@@ -240,8 +253,8 @@ static bool theap_bucket_has(const struct theap_bucket *bucket, s64 when)
 
 /**
  * __theap_bucket_for - choose the bucket of a timer that is in no bucket
- * @queue: locked by the caller; its heap has a free position, or @timer is queued in it
- * @timer: in a transient state
+ * @queue: locked by the caller; its heap has a free position for @timer, or has @timer already
+ * @timer: locked by a transient state (state.h)
  * @when:  its deadline, rounded by theap_timer_round()
  *
  * Return: a bucket, which may be new and empty; NULL: the timer gets a heap entry of its own.
@@ -262,9 +275,9 @@ struct theap_bucket *__theap_bucket_for(struct theap_queue *queue,
 
 /**
  * __theap_bucket_add - put a timer into a bucket
- * @queue:  locked by the caller; its heap has a free position
+ * @queue:  locked by the caller; its heap has a free position for @timer
  * @bucket: from __theap_bucket_for()
- * @timer:  in a transient state, not queued
+ * @timer:  locked by a transient state (state.h), not queued
  */
 void __theap_bucket_add(struct theap_queue *queue, struct theap_bucket *bucket,
 			struct theap_timer *timer)
@@ -274,8 +287,9 @@ void __theap_bucket_add(struct theap_queue *queue, struct theap_bucket *bucket,
 	theap_list_add(&queue->heap, &bucket->list, &timer->node);
 	/*
 	 * All starts of a program may share one bucket, and so need no spare bucket.  When the
-	 * shared bucket is due, its timers may need many spare buckets.  So set @wanted here, too,
-	 * whenever the number of timers in buckets reaches a multiple of 256.
+	 * shared bucket is due, its timers may need many spare buckets.  So check here, too,
+	 * whether the queue needs more spare buckets.  Check whenever the number of timers in
+	 * buckets reaches a multiple of 256.
 	 */
 	if (++queue->buckets.timers % 256 == 0)
 		__theap_buckets_want(queue);
@@ -302,7 +316,7 @@ s64 __theap_bucket_close(struct theap_queue *queue, struct theap_timer *timer)
 
 /**
  * __theap_bucket_drop - free an empty bucket
- * @queue: locked by the caller; no bulk extraction is on, or it is at the bucket's heap entry
+ * @queue: locked by the caller; the bucket's entry may be removed now (theap_may_remove())
  * @timer: embedded in the bucket
  */
 void __theap_bucket_drop(struct theap_queue *queue, struct theap_timer *timer)
@@ -311,7 +325,7 @@ void __theap_bucket_drop(struct theap_queue *queue, struct theap_timer *timer)
 
 	lockdep_assert_held(&queue->lock);
 	__theap_bucket_close(queue, timer);
-	/* The embedded timer: WAITING -> RUNNING -> NO_STATUS */
+	/* The embedded timer leaves the heap: from WAITING through RUNNING to NO_STATUS. */
 	theap_try_waiting_to_running(&timer->status);
 	if (theap_extract_is_at(&queue->heap, &timer->node))
 		theap_extract_remove(&queue->heap);
@@ -325,8 +339,9 @@ void __theap_bucket_drop(struct theap_queue *queue, struct theap_timer *timer)
 }
 
 /*
- * Free the bucket with list head @head, which has become empty.  If a bulk extraction prevents
- * that, give the bucket the deadline 0, so that a bulk extraction soon finds and frees it.
+ * Free the bucket with list head @head, which has become empty.  But while a run takes due entries
+ * by a bulk extraction (extract.c), it may not be possible to remove the bucket's heap entry.  Then
+ * give the bucket the deadline 0, so that a bulk extraction soon finds and frees it.
  */
 static void __theap_bucket_emptied(struct theap_queue *queue, struct theap_node *head)
 	__must_hold(&queue->lock)
@@ -345,7 +360,7 @@ static void __theap_bucket_emptied(struct theap_queue *queue, struct theap_node 
 /**
  * __theap_bucket_del - remove a timer from its bucket, and free the bucket if it is empty
  * @queue: locked by the caller
- * @timer: in a transient state, in a bucket
+ * @timer: locked by a transient state (state.h), in a bucket
  */
 void __theap_bucket_del(struct theap_queue *queue, struct theap_timer *timer)
 {
@@ -360,7 +375,7 @@ void __theap_bucket_del(struct theap_queue *queue, struct theap_timer *timer)
 /**
  * __theap_bucket_move - move a timer to the bucket of another deadline
  * @queue: locked by the caller
- * @timer: in a transient state, in a bucket
+ * @timer: locked by a transient state (state.h), in a bucket
  * @when:  its deadline, rounded by theap_timer_round()
  *
  * If the old bucket becomes empty, free it.
@@ -420,12 +435,13 @@ static void theap_buckets_free(struct theap_queue *queue, struct theap_bucket *b
 }
 
 /**
- * theap_buckets_grow - allocate buckets for a queue, and reserve their positions
+ * theap_buckets_grow - allocate buckets for a queue, and reserve positions for them in its heap
  * @queue: the queue
  * @gfp:   flags of the allocation
  *
  * Context: without locks; sleeps if @gfp allows it.
- * Return: 0; -ENOMEM, also if the queue wants no buckets; -EAGAIN: the heap must grow first.
+ * Return: 0; -ENOMEM, also if the queue wants no buckets; -EAGAIN: the heap must grow first, since
+ * it has too few free positions.
  */
 int theap_buckets_grow(struct theap_queue *queue, gfp_t gfp)
 {
@@ -475,8 +491,9 @@ int theap_buckets_grow(struct theap_queue *queue, gfp_t gfp)
 }
 
 /*
- * Take a spare bucket away from a queue.  @keep is that of theap_buckets_trim().
- * Return: the bucket; NULL: the queue keeps all its spare buckets.
+ * Take a spare bucket away from a queue, if it has more than @keep of them, besides four for each
+ * bucket in use.
+ * Return: the bucket, which the caller frees; NULL: the queue keeps all its spare buckets.
  */
 static struct theap_bucket *theap_bucket_take_spare(struct theap_queue *queue, u32 keep)
 {
@@ -499,7 +516,7 @@ static struct theap_bucket *theap_bucket_take_spare(struct theap_queue *queue, u
  * @queue: the queue
  * @keep:  the queue keeps this many spare buckets, and four for each bucket in use
  *
- * The table, 32 KiB, stays until the queue is destroyed.
+ * The hash table of the buckets, 32 KiB, stays until the queue is destroyed.
  *
  * Context: task, may sleep.
  */
@@ -514,13 +531,13 @@ void theap_buckets_trim(struct theap_queue *queue, u32 keep)
 }
 
 /**
- * theap_buckets_clear - free a batch of the empty buckets that are left in a queue
+ * theap_buckets_clear - free at most THEAP_BATCH of the empty buckets that are left in a queue
  * @queue: no other code uses it any more; no timer is in a bucket, no bulk extraction is on
  *
- * The last run may have ended in the middle of a bulk extraction: it was throttled, or a signal
- * ended the advance of a manual clock.  A bucket that loses its last timer during an extraction
- * stays in the heap.  So if all timers are then stopped, up to THEAP_BUCKETS_MAX empty buckets are
- * left.
+ * A run takes due entries from the heap by a bulk extraction (extract.c).  The last run may have
+ * ended before its extraction has: the run was throttled, or a signal ended the advance of a manual
+ * clock.  A bucket that loses its last timer during an extraction mostly stays in the heap.  So if
+ * all timers are then stopped, up to THEAP_BUCKETS_MAX empty buckets are left.
  *
  * Context: task.
  * Return: whether more may be left.

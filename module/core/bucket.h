@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Buckets: timers that expire together, or are checked together, share a heap entry (bucket.c). */
+/*
+ * Buckets: timers that expire together, or whose deadlines are checked together, share a heap entry
+ * (bucket.c).
+ */
 #ifndef THEAP_BUCKET_H
 #define THEAP_BUCKET_H
 
@@ -12,9 +15,11 @@
 /*
  * The most buckets of a queue.  With 4 ms of slack, buckets are at least 4 ms apart, so 16384
  * buckets are enough for all deadlines of the next minute.  With 128 ms of slack, they are enough
- * for 35 minutes.  Early buckets are few: at most about 5000 for deadlines of up to a day, 255 of
- * each width.  A bucket of a near deadline is pushed only if two timers in succession have this
- * deadline.
+ * for 35 minutes.  Timers without slack share two kinds of buckets (bucket.c).  An early bucket is
+ * due before its timers, whose deadlines are in one range.  There are at most about 5000 early
+ * buckets for deadlines of up to a day: 255 for each width of the range.  The other kind is due at
+ * the one near deadline of its timers.  Such a bucket is pushed only if two timers in succession
+ * have this deadline.
  *
  * The hash table has one head per four buckets.  A lookup ends at the 16th bucket of a
  * chain, so a program cannot make lookups slow by its choice of deadlines.
@@ -63,16 +68,23 @@ bool theap_buckets_clear(struct theap_queue *queue);
 void theap_buckets_destroy(struct theap_queue *queue);
 
 /*
- * A deadline that is at least this far ahead may get an early bucket: 2^27 ns, 134 ms.  The window
- * of an early bucket (bucket.c) is at most 1/128 as wide as the time until the deadline.  At 2^27
- * ns the window is 2^20 ns wide, 1 ms.  No window is narrower.
+ * A timer whose deadline is at least this far ahead may get an early bucket: 2^27 ns, 134 ms.  An
+ * early bucket is due before its timers (bucket.c).  Their deadlines are in one window, which is at
+ * most 1/128 as wide as the time until the deadline.  At 2^27 ns the window is 2^20 ns wide, 1 ms.
+ * No window is narrower.
  */
 #define THEAP_EARLY_SPAN	(128LL << 20)
 
-/* A queue with fewer heap entries and list nodes than this gets no early buckets. */
+/*
+ * A queue with fewer heap entries and list nodes than this gets no early buckets, which are due
+ * before their timers: in a small heap, an exact entry for each timer costs little.
+ */
 #define THEAP_CROWD	512U
 
-/* A run handles this many timers of an early bucket, and then other timers that are due. */
+/*
+ * A run handles this many timers of an early bucket, and then other timers that are due.  An early
+ * bucket is due before its timers, so its timers can wait.
+ */
 #define THEAP_EARLY_SHARE	(THEAP_BATCH / 2)
 
 /*
@@ -116,7 +128,10 @@ static inline bool theap_queue_is_crowded(const struct theap_queue *queue)
 	return queue->heap.nr + queue->heap.nr_list_nodes >= THEAP_CROWD;
 }
 
-/* Does a queue put timers without slack into early buckets, if their deadlines are far ahead? */
+/*
+ * Does a queue put timers without slack into early buckets, if their deadlines are far ahead?  An
+ * early bucket is due before its timers.
+ */
 static inline bool theap_queue_has_early_buckets(const struct theap_queue *queue)
 	__must_hold(&queue->lock)
 {

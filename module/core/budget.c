@@ -4,8 +4,9 @@
  *
  * A run expires the due timers of a queue (run.c).  A limit for each run is not enough: a million
  * periodic timers with different deadlines make short runs that follow each other.  A limit for
- * each queue is not enough either: an account has a queue for each clock on each CPU.  So each CPU
- * has two kinds of limits, which apply to the sum of the runs on that CPU:
+ * each queue is not enough either.  Runs are charged to accounts: each user has one, and the kernel
+ * has one (account.h).  An account has a queue for each clock on each CPU.  So each CPU has two
+ * kinds of limits, which apply to the sum of the runs on that CPU:
  *
  *	limit		of			at most
  *	the CPU's	all accounts		80 % of the time
@@ -19,10 +20,10 @@
  *	@until <= now		all used CPU time is repaid
  *	@until > now		some used CPU time is not repaid yet
  *
- * A run is charged after each batch.  If @until is then ahead of the current time by at least a
- * threshold, the run is throttled: it ends.  Its queue is throttled, too: the queue begins no run
- * until @until.  There is one exception: an hrtimer that was armed before the throttling, and
- * expires before @until, begins a run.
+ * A run is charged after each batch of at most THEAP_BATCH timers.  If @until is then ahead of the
+ * current time by at least a threshold, the run is throttled: it ends.  Its queue is throttled,
+ * too: the queue begins no run until @until.  There is one exception: an hrtimer that was armed
+ * before the throttling, and expires before @until, begins a run.
  *
  * The throttling lasts until @until, not only until @until is ahead by less than the threshold, so
  * that there are few interrupts.  The timers of a throttled queue are late, and none of them is
@@ -34,10 +35,10 @@
  *	an account's	480 us		 20 us of each 500 us
  *
  * A run is also charged for the interrupt that has begun it.  That charge moves @until of the CPU
- * further ahead of the begin of the run, and the CPU's threshold is higher by as much (@begun).  So
- * if all CPU time is repaid, a run may work for 100 us, even if its interrupt costs 80 us.  With a
- * fixed threshold, such an interrupt would use up most of the threshold, and many runs would expire
- * only one batch.
+ * ahead.  The part of the move that is after the begin of the run is @begun of struct theap_budget.
+ * For this run, the CPU's threshold is higher by @begun.  So if all CPU time is repaid, a run may
+ * work for 100 us, even if its interrupt costs 80 us.  With a fixed threshold, such an interrupt
+ * would use up most of the threshold, and many runs would expire only one batch.
  *
  * An account that was below its limit has saved time, at most 400 ms.  At 4 %, these are 16 ms of
  * CPU time: enough to expire 50 000 timers at once.  The limit of the CPU saves no time.
@@ -67,12 +68,19 @@
  */
 unsigned int theap_user_cpu_percent = 4;
 
-/* The CPU's limit in percent, its threshold, and for how long it throttles a queue at most. */
+/*
+ * The CPU's limit in percent of the time.  Its threshold: a run is throttled if @until, the state
+ * of the limit, is ahead of the current time by at least this much.  And the longest time for which
+ * the limit throttles a queue.
+ */
 #define THEAP_CPU_PERCENT	80
 #define THEAP_CPU_AHEAD		(THEAP_BUDGET_NS / 4)
 #define THEAP_CPU_THROTTLE_MAX	(THEAP_CHARGE_MAX / 4)
 
-/* The threshold of the limit of an account, and how much time an account saves. */
+/*
+ * The limit of an account: its threshold, as above.  And how much of the time before a charge may
+ * still count for the account: an account that used no CPU time then may use more now.
+ */
 #define THEAP_ACCOUNT_AHEAD	(480 * NSEC_PER_USEC)
 #define THEAP_ACCOUNT_SAVED	(400 * NSEC_PER_MSEC)
 
@@ -109,8 +117,8 @@ unsigned int theap_user_cpu_percent = 4;
  * @until:   when the CPU time that all runs have used is repaid
  * @charged: CPU time was charged up to this time
  * @latency: lateness of the interrupt that begins the next run; 0: not measured
- * @begun:   by how much the charge for the interrupt of the current run moves @until further ahead
- *           of the begin of that run
+ * @begun:   the charge for the interrupt that has begun the current run moves @until ahead; @begun
+ *           is the part of this move that is after the begin of the run
  *
  * Written on that CPU: @until with interrupts off, the others by runs and by the functions of the
  * hrtimers, with softirqs off.
@@ -144,7 +152,12 @@ static u64 theap_budget_interrupt(const struct theap_usage *usage)
 	return 4 * max_t(u64, READ_ONCE(usage->median_latency), THEAP_LATENCY_MIN);
 }
 
-/* Return: the part of @used that is charged to an account and the CPU.  Context: interrupts off. */
+/*
+ * Return: the part of @used that is charged to an account and the CPU.  If a run is longer than
+ * THEAP_CHARGE_MAX, the host of a virtual machine, or an interrupt, may have used the excess.
+ *
+ * Context: interrupts off.
+ */
 static u64 theap_budget_excuse(struct theap_usage *usage, u64 now, u64 used)
 {
 	u64 excess;
@@ -160,7 +173,8 @@ static u64 theap_budget_excuse(struct theap_usage *usage, u64 now, u64 used)
 
 /*
  * Charge @used, or the part that theap_budget_excuse() leaves, to this CPU and to an account.
- * @begun is the field of struct theap_budget, for a run; it is 0 for an IPI.
+ * @begun raises the CPU's threshold, since a run is also charged for its interrupt: it is the field
+ * of struct theap_budget; but 0 for an IPI.
  * Return: for how many nanoseconds the queue has to be throttled; 0: do not throttle it.
  *
  * Interrupts are off meanwhile, since the handler of an IPI may charge, too.

@@ -11,13 +11,16 @@
 
 #include "account.h"
 
-/* If all used CPU time is repaid, a run may last this long until the CPU's limit ends it. */
+/*
+ * How long a run may last until the CPU's limit ends it.  It is less soon after other runs: they
+ * count until the CPU has had a quarter of their time without runs.
+ */
 #define THEAP_BUDGET_NS		(100 * NSEC_PER_USEC)
 
 /*
- * The longest times for which the limit of an account throttles a queue.  At 4 %, the first repays
- * a charge of 20 ms, and the second a charge of 400 ms.  Only a long run that soon follows another
- * long run is charged more than 20 ms (budget.c).
+ * The longest times for which the limit of an account throttles a queue.  At 4 %, a charge of 20 ms
+ * leads to THEAP_THROTTLE_MAX, and a charge of 400 ms leads to THEAP_LONG_THROTTLE_MAX.  A charge
+ * is above 20 ms only if a run is longer, and soon follows another run of that kind (budget.c).
  */
 #define THEAP_THROTTLE_MAX	(500 * NSEC_PER_MSEC)
 #define THEAP_LONG_THROTTLE_MAX	(10 * NSEC_PER_SEC)
@@ -26,14 +29,15 @@ extern unsigned int theap_user_cpu_percent;	/* the module parameter */
 
 /**
  * theap_limit_charge - charge CPU time to a limit
- * @until:   the state of the limit: when the used time is repaid
+ * @until:   the state of the limit, a time: a charge moves it ahead by @used * 100 / @percent, the
+ *           time in which the limit allows the use of @used
  * @now:     the current time on the same clock
  * @used:    the CPU time to charge, in nanoseconds, which was used until @now
  * @percent: how much of the time may be used, at least 1
  * @saved:   the most unused time that the limit saves for later use, in nanoseconds
  * @most:    the most that the charge may move @until ahead of @now, in nanoseconds
  *
- * Return: the nanoseconds from @now to @until; 0: the used time is repaid.
+ * Return: the nanoseconds from @now to @until; 0: @until is not after @now.
  */
 static inline u64 theap_limit_charge(u64 *until, u64 now, u64 used, unsigned int percent,
 				     u64 saved, u64 most)

@@ -20,7 +20,7 @@ enum theap_clock {
 	THEAP_BOOTTIME,
 	THEAP_TAI,
 	THEAP_CLOCKS,			/* the number of the machine's clocks */
-	THEAP_MANUAL = THEAP_CLOCKS	/* the manual clock of a context: manual.c */
+	THEAP_MANUAL = THEAP_CLOCKS	/* a clock that a program advances by calls: manual.c */
 };
 
 /**

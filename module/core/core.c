@@ -32,7 +32,12 @@ void theap_core_queue_init(struct theap_queue *queue, enum theap_clock clock)
 	theap_account_attach(queue);
 }
 
-/* Make the account of the kernel, with queues of all clocks.  Return: 0 or -ENOMEM. */
+/*
+ * Make the account of the kernel, which is charged for the timers of other modules, and make its
+ * queues of all clocks.
+ *
+ * Return: 0 or -ENOMEM.
+ */
 static int theap_core_add_account(void)
 {
 	enum theap_clock clock;

@@ -41,7 +41,10 @@ static unsigned long theap_housekeeping_next;
  */
 struct cpumask theap_drivers;
 
-/* The work item that hands queues over after a change of the housekeeping CPUs (hotplug.c). */
+/*
+ * The work item that hands queues over after a change of the housekeeping CPUs: away from CPUs that
+ * became isolated, and back to CPUs that are not isolated any more (hotplug.c).
+ */
 static DECLARE_WORK(theap_housekeeping_work, theap_housekeeping_changed);
 
 /* Is a CPU neither isolated nor nohz_full?  Such a CPU accepts timers of other CPUs. */
@@ -87,8 +90,9 @@ static void theap_start_cpus_choose(void)
  * theap_housekeeping_update - read from the kernel which CPUs are isolated
  *
  * If the set of isolated CPUs has changed, choose theap_start_cpu of each CPU again.  A work item
- * then hands queues over (hotplug.c).  nohz_full= and isolcpus= are constant.  Isolated partitions
- * of cpusets change while the machine runs, and cpu_is_isolated() follows them since Linux 6.8.
+ * then hands queues over: away from CPUs that became isolated, and back to CPUs that are not
+ * isolated any more (hotplug.c).  nohz_full= and isolcpus= are constant.  Isolated partitions of
+ * cpusets change while the machine runs, and cpu_is_isolated() follows them since Linux 6.8.
  *
  * The init, SETUP and the watchdog call this function, but no start does.  All calls together ask
  * the kernel at most once per second, so that a program that loops over SETUP costs little.

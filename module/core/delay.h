@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Delays in transient states, for tests.
+ * Delays in the transient states of timers, for tests.
  *
- * Many races happen only if another CPU finds a timer in a transient state (state.h).  Such a state
- * mostly lasts for a few dozen instructions, so a test almost never provokes such a race.  With
- * the module parameter delay_us= one transient state in 8 lasts longer, by 1 to delay_us
- * microseconds, and by at most 1000.  Interrupts are off meanwhile, and the same locks are held as
- * without the delay.  Without the parameter, theap_delay() is a no-op instruction.
+ * A transient state acts as a lock on the timer while code changes the timer (state.h).  Many races
+ * happen only if another CPU finds a timer in such a state.  The state mostly lasts for a few dozen
+ * instructions, so a test almost never provokes such a race.  With the module parameter delay_us=
+ * one transient state in 8 lasts longer, by 1 to delay_us microseconds, and by at most 1000.
+ * Interrupts are off meanwhile, and the same locks are held as without the delay.  Without the
+ * parameter, theap_delay() is a no-op instruction.
  */
 #ifndef THEAP_DELAY_H
 #define THEAP_DELAY_H
@@ -19,7 +20,10 @@ DECLARE_STATIC_KEY_FALSE(theap_delay_key);
 void __theap_delay(void);
 void theap_delay_init(void);
 
-/* If delay_us= is set, delay one call in 8.  The caller has put a timer into a transient state. */
+/*
+ * If delay_us= is set, delay one call in 8.  The caller has put a timer into a transient state,
+ * which acts as a lock on the timer.
+ */
 static inline void theap_delay(void)
 {
 	if (static_branch_unlikely(&theap_delay_key))
