@@ -7,7 +7,7 @@
  * The files to begin with:
  *
  *	core/core.h	the files of the core in order: heap, timer states, queues, expiry
- *			runs, stealing, CPU hotplug
+ *			runs, queues whose CPU is stuck, CPU hotplug
  *	device/device.h	the files of the device: /dev/timerheap, its contexts, slots and
  *			events
  *	api.c		timers of other modules

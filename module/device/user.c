@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A user: its memory and its account, over all of its contexts.
+ * A user: a user ID or a container, with the limits of memory and CPU time that its contexts share.
  *
- * Memory.  The memory of a context is charged to a memory cgroup, but not every system
- * limits cgroups.  And the OOM killer does not see which process holds kernel memory.  A user
- * that opens the device again and again must not get all memory.  So the bytes are also charged
- * to the user when they are allocated.  SETUP and GROW charge the ring and the table of pages.  A
- * page of slots is charged when one of its slots is first used.  The limit is a percentage of the
- * machine's memory.  The kernel counts some resources of each user itself (ucounts), but a module
- * cannot add a resource to the ucounts.
+ * Memory.  A context is the state of one open of the device.  Its memory is charged to a memory
+ * cgroup, but not every system limits cgroups.  And the OOM killer does not see which process holds
+ * kernel memory.  A user that opens the device again and again must not get all memory.  So the
+ * bytes are also charged to the user when they are allocated.  The ioctls SETUP and GROW charge the
+ * event ring and the table of the pages that contain slots (timers).  Such a page is charged when
+ * one of its slots is first used.  The limit is a percentage of the machine's memory.  The kernel
+ * counts some resources of each user itself (ucounts), but a module cannot add a resource to them.
  *
- * CPU time.  Each user has an account of the core, with queues of its own and a limit of CPU time
- * on each CPU (core/account.h).  The account stays for ten seconds after the user's last close.  So
- * a program that closes and opens the device does not reset the CPU time that it has used.  The
- * queues of the account need not be allocated again, either.
+ * CPU time.  Each user has an account (core/account.h): its own queues of timers, and a limit of
+ * the CPU time that these timers use on each CPU.  The account stays for ten seconds after the
+ * user's last close.  So a program that closes and opens the device does not reset the CPU time
+ * that it has used.  The queues of the account need not be allocated again, either.
  */
 #include <linux/cred.h>
 #include <linux/err.h>
@@ -39,7 +39,7 @@ unsigned int theap_user_memory_percent = 5;
  *	C  constant while the user is in the table
  */
 struct theap_user {
-	struct theap_account *account;		/* C: pays for the user's timers */
+	struct theap_account *account;		/* C: counts the user's memory and CPU time */
 	struct delayed_work idle_work;		/* frees the user 10 s after its last close */
 	unsigned int references;		/* L: one for each theap_user_get() without a put */
 	struct theap_identity identity;		/* C; holds a reference of its @ns */
@@ -47,7 +47,7 @@ struct theap_user {
 };
 
 static DEFINE_SPINLOCK(theap_users_lock);
-static DEFINE_HASHTABLE(theap_users, 6);	/* L: users, until their idle_work frees them */
+static DEFINE_HASHTABLE(theap_users, 6);	/* all users; under theap_users_lock */
 static struct workqueue_struct *theap_users_wq;	/* executes each idle_work */
 
 /* Return: the memory limit of a user, in bytes.  Root, or hot-added memory, may change it. */
@@ -108,7 +108,7 @@ static void theap_user_free(struct theap_user *user)
 	kfree(user);
 }
 
-/* The work item: free a user, unless it has a context again. */
+/* The function of @idle_work: free the user, unless a context uses the user again. */
 static void theap_user_idle(struct work_struct *work)
 {
 	struct theap_user *user = container_of(to_delayed_work(work), struct theap_user, idle_work);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A user: its memory and its account, over all of its contexts (user.c). */
+/*
+ * A user: a user ID or a container, with the limits of memory and CPU time that its contexts share
+ * (user.c).  A context is the state of one open of the device.
+ */
 #ifndef THEAP_USER_H
 #define THEAP_USER_H
 

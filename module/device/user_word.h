@@ -3,9 +3,10 @@
  * Atomic operations with a limited number of attempts, on a word that the program may write at
  * the same time.
  *
- * Checks and claims of slots make these operations with interrupts off.  A thread of the program
- * may store to the same cache line in a loop.  That thread must not keep the kernel in an
- * operation:
+ * The word is in a slot, a timer in memory that program and kernel share.  The kernel makes most
+ * of these operations with interrupts off: when it checks whether the slot is due, and when a call
+ * changes the slot.  A thread of the program may store to the same cache line in a loop.  That
+ * thread must not keep the kernel in an operation:
  *
  *  - On x86, and on arm64 with LSE, each operation is one instruction.
  *  - On arm64 without LSE, an operation is a loop of load-exclusive and store-exclusive.  The
@@ -18,8 +19,8 @@
  *    reservation set.
  *
  * An operation that succeeds is a full barrier.  An operation that fails stores nothing and orders
- * nothing.  After contention, slot.c repeats an operation at most three times with interrupts off.
- * Further attempts follow after interrupts were on, or in a later check.
+ * nothing.  slot.c tries an operation at most THEAP_SLOT_TRIES times with interrupts off.  If all
+ * tries fail, an ioctl enables interrupts and tries again.  A check of the slot is repeated later.
  */
 #ifndef THEAP_USER_WORD_H
 #define THEAP_USER_WORD_H

@@ -2,13 +2,14 @@
 /*
  * The sample cache, which cache.h describes.
  *
- * The state of an entry is one word, @expires: the time at which the entry expires if it is
- * not used, or 0 once the entry is claimed.  Three rules hold:
+ * Set, get, move, remove and drain are calls: timerheap_cache_set() and so on.  A move changes an
+ * entry's time to live.  The state of an entry is one word, @expires: the time at which the entry
+ * expires if it is not used, or 0 once the entry is claimed.  Three rules hold:
  *
- * 1. An entry ends once.  The code that exchanges @expires for 0 has claimed the entry,
- *    and it alone retires the entry.  The entry's timer, a remove or a drain may claim an
- *    entry, and each of them unlinks the entry.  A set may claim the entry that it replaces,
- *    and its own new entry if it fails.
+ * 1. An entry is claimed once.  The code that exchanges @expires for 0 has claimed the entry,
+ *    and it alone retires the entry, so that the entry is freed.  The entry's timer, a remove or a
+ *    drain may claim an entry, and each of them unlinks the entry.  A set may claim the entry that
+ *    it replaces, and its own new entry if it fails.
  *
  * 2. A get stores a later time in @expires and does not touch the timer.  The timer
  *    expires at its old deadline.  The timer's function finds the later time, and returns it as
@@ -48,8 +49,8 @@
 
 struct timerheap_cache {
 	struct rhashtable table;
-	atomic_t nr;			/* number of entries, without those that are claimed */
-	unsigned int max;		/* constant: the limit of @nr for a set of a new key */
+	atomic_t nr;			/* number of entries, without those being removed */
+	unsigned int max;		/* constant: above this @nr, a new key is rejected */
 	struct llist_head retired;	/* entries for the worker to free */
 	struct work_struct work;
 };
@@ -58,11 +59,11 @@ struct entry {
 	struct rhash_head node;
 	struct timerheap_timer timer;
 	struct timerheap_cache *cache;	/* constant, as are @key_len, @value_len and @bytes */
-	atomic64_t expires;		/* time of expiry, CLOCK_MONOTONIC in ns; 0: claimed */
-	u64 ttl;			/* time to live in ns, from the last set or move */
+	atomic64_t expires;		/* CLOCK_MONOTONIC in ns; 0: the entry is being removed */
+	u64 ttl;			/* the time to live that the last set or move gave, ns */
 	union {
-		struct llist_node retired;	/* link in the cache's list @retired, if claimed */
-		struct rcu_head rcu;		/* for kfree_rcu(), when @retired is out of use */
+		struct llist_node retired;	/* link in the cache's @retired, before the free */
+		struct rcu_head rcu;		/* for kfree_rcu(), after @retired was unlinked */
 	};
 	u32 key_len;
 	u32 value_len;
@@ -283,8 +284,9 @@ int timerheap_cache_set(struct timerheap_cache *cache,
 			retire(old);
 		/*
 		 * The timer may have expired before the entry was linked.  Then the timer's
-		 * function has claimed the entry, but could not unlink it.  The lock of the
-		 * table's bucket orders that claim before this read.
+		 * function has claimed the entry, but could not unlink it.  After the claim, that
+		 * unlink took the lock of the table's bucket.  The link above took the lock later,
+		 * so this read sees the claim.
 		 */
 		if (!atomic64_read(&entry->expires))
 			unlink(entry);
@@ -378,7 +380,10 @@ int timerheap_cache_remove(struct timerheap_cache *cache,
 }
 EXPORT_SYMBOL_GPL(timerheap_cache_remove);
 
-/* Iterate over the table once.  Return: the number of entries that were claimed. */
+/*
+ * Iterate over the table once.  Pass each entry that no other code has claimed to @each, and remove
+ * the entry.  Return: the number of removed entries.
+ */
 static unsigned int drain_once(struct timerheap_cache *cache,
 			       void (*each)(const struct timerheap_cache_bytes *key,
 					    const struct timerheap_cache_bytes *value,

@@ -3,9 +3,9 @@
  * A cache whose entries expire when they are not used.
  *
  * Keys and values are bytes, which the cache copies.  Each entry has a time to live.  An entry
- * expires when that time has passed since the entry was last set, got or moved.  Any number
- * of CPUs may call the functions at once, even for one key.  The exception is destroy: no other
- * call may use the cache during a destroy or after it.
+ * expires when that time has passed since the entry was last set, got or moved.  A move gives an
+ * entry a new time to live.  Any number of CPUs may call the functions at once, even for one key.
+ * The exception is destroy: no other call may use the cache during a destroy or after it.
  *
  * The sample shows three things:
  *
