@@ -6,23 +6,25 @@
  * changes the timer and leaves the heap as it is.  The owner updates the heap later.
  * The owner has three operations:
  *
- *	adjust	requeue the timers of the inbox, which were moved earlier
+ *	adjust	requeue the timers of the inbox, the list of timers that were moved earlier
  *	clean	make the top of the heap valid: remove a deleted timer, requeue a
  *		modified one
- *	settle	publish the first deadline, before the lock is released
+ *	settle	publish the first deadline, before the lock is released: store it in @first
+ *		of the queue, which other CPUs read without the lock
  *
  * The expiry run (run.c) adds the fourth operation: expire.
  *
  * The work under the lock is bounded, since adjust and clean have a budget.
  *
- * A deleted timer stays in the heap until its entry is at the top or due, unless the timer is
- * started again or freed before.  Go searches its heap for deleted timers once they are over a
- * quarter of the entries.  Go has to: a program may drop a stopped timer, make another one, and so
- * fill the heap.  Here an entry belongs to a timer that still exists, or to a bucket.  A start of
- * that timer uses the entry again, and a timer that is freed is dequeued first.  So a heap has at
- * most one entry for each existing timer and bucket.  __theap_remove() may requeue a deleted timer
- * at THEAP_NEVER, where the timer seldom gets to the top.  Then the timer may stay in the heap
- * until it is started again or freed.
+ * A deleted timer is one that was stopped.  It stays in the heap until its entry is at the top or
+ * due, unless the timer is started again or freed before.  Go's runtime searches its heap for
+ * deleted timers once they are over a quarter of the entries.  Go has to: a program may drop a
+ * stopped timer, make another one, and so fill the heap.  Here an entry belongs to a timer that
+ * still exists, or to a bucket, which is a group of timers that share an entry.  A start of that
+ * timer uses the entry again, and a timer that is freed is dequeued first.  So a heap has at most
+ * one entry for each existing timer and bucket.  If the inbox has a deleted timer,
+ * __theap_remove() requeues the timer at THEAP_NEVER, where it seldom gets to the top.  Then the
+ * timer may stay in the heap until it is started again or freed.
  */
 #include <linux/ktime.h>
 #include <linux/lockdep.h>
@@ -39,9 +41,9 @@
 
 /**
  * __theap_requeue - MODIFIED_x -> MOVING -> WAITING: requeue a timer at its new deadline
- * @queue: owned
+ * @queue: locked by the caller
  * @timer: queued in @queue
- * @from:  the state that the owner has read; if it has changed, do nothing
+ * @from:  the state of @timer that the caller has read; if that state has changed, do nothing
  */
 void __theap_requeue(struct theap_queue *queue, struct theap_timer *timer,
 		     enum theap_status from)
@@ -56,14 +58,14 @@ void __theap_requeue(struct theap_queue *queue, struct theap_timer *timer,
 
 /**
  * __theap_remove - DELETED -> REMOVING -> REMOVED: dequeue a stopped timer
- * @queue: owned
+ * @queue: locked by the caller
  * @timer: queued in @queue; __theap_dequeue() states when it may be dequeued
  *
- * A timer that is REMOVED may be freed, so the inbox must not link such a timer.  If the
- * inbox links the timer, rekey the timer to THEAP_NEVER and leave it DELETED.  Then
- * __theap_adjust() drains it from the inbox.  After that, theap_timer_stop_sync() removes the
- * timer, or __theap_clean() does if the timer gets to the top.  No CPU can add the timer to the
- * inbox while it is in REMOVING.
+ * A timer that is REMOVED may be freed, so the inbox, the list of timers moved earlier, must not
+ * link it.  If the inbox links the timer, rekey the timer to THEAP_NEVER and leave it DELETED.
+ * Then __theap_adjust() unlinks it from the inbox.  After that, theap_timer_stop_sync() removes
+ * the timer, or __theap_clean() does if the timer gets to the top.  One check is enough: no CPU
+ * can add the timer to the inbox while the timer is in REMOVING.
  */
 void __theap_remove(struct theap_queue *queue, struct theap_timer *timer)
 {
@@ -80,13 +82,19 @@ void __theap_remove(struct theap_queue *queue, struct theap_timer *timer)
 	theap_removing_to_removed(&timer->status);
 }
 
-/* If a claim of a drained timer lasts longer than this, adjust goes on without that timer. */
+/*
+ * To modify a timer, a CPU claims it: puts it into MODIFYING for a few stores.  If __theap_adjust()
+ * has waited this long for the end of a claim, it leaves the timer out and goes on.
+ */
 #define THEAP_CLAIM_WAIT	NSEC_PER_USEC
 
-/* If a claim lasts longer than THEAP_CLAIM_WAIT, a run tries the timer again this much later. */
+/* If adjust has left a claimed timer out, a run begins this much later to adjust the timer. */
 #define THEAP_CLAIM_DELAY	(50 * NSEC_PER_USEC)
 
-/* Has a wait lasted for THEAP_CLAIM_WAIT?  *@until is 0 at first, and then the end of the wait. */
+/*
+ * Has the caller waited THEAP_CLAIM_WAIT for the end of a claim?  *@until is 0 at the first call;
+ * that call sets it to the time at which the wait ends.
+ */
 static bool theap_claim_lasts(u64 *until)
 {
 	u64 now = ktime_get_ns();
@@ -98,10 +106,11 @@ static bool theap_claim_lasts(u64 *until)
 }
 
 /*
- * Take a timer out of the inbox, and requeue it if it is still to be moved earlier.
+ * Mark a drained timer as not in the inbox, and requeue it if it is still to be moved earlier.
  *
- * The link is freed in MOVING, so no claim checks at the same time whether it is in use (timer.c,
- * race 3).  If a claim of the timer lasts long, the link moves to the list @claimed of the queue.
+ * Do that with the timer in MOVING.  Then no other CPU can claim the timer, and check at the same
+ * time whether the inbox links it (timer.c, race 3).  If another CPU keeps the timer claimed for
+ * THEAP_CLAIM_WAIT, move the timer to the list @claimed of the queue instead.
  */
 static void __theap_adjust_one(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock)
@@ -135,10 +144,11 @@ static void __theap_adjust_one(struct theap_queue *queue, struct theap_timer *ti
 #define THEAP_PREFETCH_BATCH	16
 
 /*
- * Adjust up to @most timers, at most 16, that were drained from the inbox.
+ * Call __theap_adjust_one() for up to @most timers of @drained.  @most is at most 16.
  *
- * First prefetch the entry at the position of each timer, and its parent.  A position can be read
- * in any state of the timer, since only the owner writes it.
+ * First prefetch the heap entry of each timer, and the parent entry, with which a requeue compares
+ * it.  The position of an entry can be read in any state of the timer: only the holder of the
+ * queue's lock writes it.
  *
  * Return: the number of timers handled.
  */
@@ -161,7 +171,10 @@ static unsigned int __theap_adjust_batch(struct theap_queue *queue, unsigned int
 	return nr;
 }
 
-/* Move up to 16 entries of @claimed to the front of @drained, so that adjust tries them again. */
+/*
+ * Move up to 16 timers from @claimed, where __theap_adjust_one() has left them since other CPUs had
+ * claimed them, to the front of @drained.  So adjust tries them again.
+ */
 static void __theap_retry_claimed(struct theap_queue *queue)
 	__must_hold(&queue->lock)
 {
@@ -177,9 +190,9 @@ static void __theap_retry_claimed(struct theap_queue *queue)
 }
 
 /*
- * Does the inbox count as empty, after all of it was drained?  A manual clock must not advance past
- * the deadline of a claimed timer.  So if its queue has claimed timers, the inbox does not count as
- * empty.
+ * Return: what __theap_adjust() returns once it has handled the whole inbox: true, unless the clock
+ * is manual and @claimed has timers.  These timers are not requeued yet, since other CPUs have
+ * claimed them, and a manual clock must not advance past their deadlines.
  */
 static bool __theap_adjusted(struct theap_queue *queue)
 	__must_hold(&queue->lock)
@@ -189,14 +202,14 @@ static bool __theap_adjusted(struct theap_queue *queue)
 
 /**
  * __theap_adjust - requeue the timers that were moved earlier
- * @queue:  owned
+ * @queue:  locked by the caller
  * @budget: the most timers to handle; reduced by those handled
  *
- * Costs O(log n) for each timer that was moved, and nothing for the others.  Timers whose claims
- * last long are left to the next calls.
+ * Costs O(log n) for each timer that was moved, and nothing for the others.  Leave a timer that
+ * another CPU keeps claimed (in MODIFYING) in @claimed: the next calls try it again.
  *
  * Return: whether the inbox is empty; false if the budget was spent before.  On a manual clock also
- * false while a timer is left to the next calls.
+ * false while @claimed has timers.
  */
 bool __theap_adjust(struct theap_queue *queue, unsigned int *budget)
 {
@@ -233,16 +246,16 @@ bool __theap_adjust(struct theap_queue *queue, unsigned int *budget)
 
 /**
  * __theap_clean - make the top of the heap valid
- * @queue:  owned
+ * @queue:  locked by the caller
  * @budget: the most timers to handle; reduced by those handled
  *
- * Return: the timer at the top, which was WAITING; NULL if the heap is empty, the budget
- * is spent or a bulk extraction is on.
+ * Return: the timer at the top, which was WAITING.  NULL if the heap is empty, if the budget is
+ * spent, or if a bulk extraction, which takes all due entries (extract.c), has not ended.
  */
 struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *budget)
 {
 	lockdep_assert_held(&queue->lock);
-	/* Leave the top as it is: the current or next run continues the extraction. */
+	/* The top may be a hole that an extraction has left: the current or next run closes it. */
 	if (theap_heap_is_extracting(&queue->heap))
 		return NULL;
 	while (queue->heap.nr && *budget) {
@@ -263,7 +276,10 @@ struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *budge
 			(*budget)--;
 			break;
 		case THEAP_MODIFYING:
-			/* A claim is short, but another may follow: the budget bounds the wait. */
+			/*
+			 * Another CPU modifies the timer.  That is short, but other CPUs may modify
+			 * the timer next.  So each step of the wait uses the budget.
+			 */
 			theap_relax();
 			(*budget)--;
 			break;
@@ -276,13 +292,13 @@ struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *budge
 }
 
 /**
- * __theap_settle - publish the first deadline
- * @queue: owned; the caller releases the lock next
+ * __theap_settle - publish the first deadline: store it in @first, which other CPUs read
+ * @queue: locked by the caller, which releases the lock next
  *
- * The top of the heap does not show the deadlines of some timers: those drained from the
- * inbox and not adjusted yet, and those below extraction holes.  If there are any, publish 0, so
- * that a run begins at once.  For timers whose claims last long, let a run begin soon; on a manual
- * clock, at once.
+ * The top of the heap does not show the deadlines of some timers: those in @drained, which adjust
+ * has yet to requeue, and those below the holes of a bulk extraction (extract.c).  If there are
+ * any, publish 0, so that a run begins at once.  If @claimed has timers, which other CPUs keep in
+ * MODIFYING, publish at most the current time plus THEAP_CLAIM_DELAY; on a manual clock, 0.
  *
  * If the first deadline has become earlier, notify the watchdog before the lock is released.  After
  * the release, this CPU may get stuck before it arms the hrtimer.  Then the watchdog finds the
@@ -309,7 +325,8 @@ bool __theap_settle(struct theap_queue *queue)
 		return false;
 	/*
 	 * (P) orders the store of @first before the reads of @nonempty and
-	 * theap_watchdog_until.  Pairs with (S) and (Q) in watchdog.c.
+	 * theap_watchdog_until.  Pairs with (S) and (Q) in watchdog.c.  So either the watchdog
+	 * reads @first, or this CPU reads that the watchdog would miss @first, and notifies it.
 	 */
 	smp_mb();
 	theap_watchdog_notify(queue, first);

@@ -21,8 +21,9 @@ bool __theap_settle(struct theap_queue *queue)
 	__must_hold(&queue->lock);
 
 /*
- * Is a queue settled: would neither clean nor settle change anything?  An extraction, or claimed
- * timers that the inbox has left, may change the first deadline.  So then the answer is no.
+ * Is a queue settled: would neither __theap_clean() nor __theap_settle() change anything?  No, if a
+ * bulk extraction has not ended (extract.c), or if @claimed has timers that adjust could not
+ * requeue, since other CPUs had claimed them.  Either may change the first deadline.
  */
 static inline bool __theap_is_settled(struct theap_queue *queue)
 	__must_hold(&queue->lock)

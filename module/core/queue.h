@@ -2,12 +2,13 @@
 /*
  * A queue: a heap, its lock, and what drives it.
  *
- * For each clock that it needs, an account has one queue per CPU (account.h).  With the module
- * parameter heaps=n, an account has up to n queues per clock, and CPUs may share a queue.  One CPU
- * drives a queue: the CPU that the queue belongs to, or one of the CPUs that share the queue.  If
- * each of these is offline, or is isolated and the queue is not pinned, another CPU drives the
- * queue (hotplug.c).  An hrtimer of the CPU that drives the queue expires in softirq when the first
- * deadline is due, and runs the queue:
+ * Each user of the device, and the kernel, has an account, which is charged for the memory and the
+ * CPU time of timers (account.h).  For each clock that it needs, an account has one queue per CPU.
+ * With the module parameter heaps=n, an account has up to n queues per clock, and CPUs may share a
+ * queue.  One CPU drives a queue: the CPU that the queue belongs to, or one of the CPUs that share
+ * the queue.  If each of these is offline, or is isolated and the queue is not pinned to it,
+ * another CPU drives the queue (hotplug.c).  An hrtimer of the CPU that drives the queue expires in
+ * softirq when the first deadline is due, and runs the queue:
  *
  *	    start			stop, postpone		move earlier
  *	      | lock, push		  | write only		  | write the timer, add
@@ -19,17 +20,18 @@
  *	      v
  *	  soft hrtimer  ->  run: adjust, clean, expire; then the functions
  *
- * Go from 1.14 to 1.22 has no inbox: to move a timer earlier, it only changes the
- * timer's state, and the owner scans its whole heap for changed timers.  With 50 000
- * timers these scans kept one core busy.  Here the inbox lists the timers to requeue.
+ * Go's runtime from 1.14 to 1.22 has no inbox: to move a timer earlier, it only changes the
+ * timer's state.  The next holder of the heap's lock scans the whole heap for changed timers.  With
+ * 50 000 timers these scans kept one core busy.  Here the inbox lists the timers to requeue.
  *
  * Only the CPU that drives the queue arms the hrtimer, with interrupts off.  Between runs, that CPU
- * arms the hrtimer only for an earlier deadline, when the throttling ends (budget.c), or after a
- * hand-over (arm.c).  If the timer with the first deadline is stopped or postponed, the hrtimer
- * stays armed for the old deadline.  At that time the hrtimer fires, its run finds nothing due, and
- * the end of the run arms the hrtimer for the new first deadline.
+ * arms the hrtimer in three cases only: for an earlier deadline; when the queue is no longer
+ * throttled (budget.c); or after another CPU has handed the queue over to it (arm.c).  If the timer
+ * with the first deadline is stopped or postponed, the hrtimer stays armed for the old deadline.
+ * At that time the hrtimer fires, its run finds nothing due, and the end of the run arms the
+ * hrtimer for the new first deadline.
  *
- * A context with a manual clock has a queue of its own without an hrtimer:
+ * A context (an open device file) with a manual clock has a queue of its own without an hrtimer:
  * manual.c.
  */
 #ifndef THEAP_QUEUE_H
@@ -71,7 +73,8 @@ static_assert(THEAP_BATCH <= U8_MAX, "@active of a timer counts up to THEAP_BATC
 
 /**
  * struct theap_placement - the queue that a timer goes to when it is started
- * @account: the account of the queue; unless the clock is manual, it pays for the queue's runs
+ * @account: the account of the queue; it is charged for the CPU time of the queue's runs, except
+ *           for those of a manual clock
  * @clock:   the clock of the timer's deadlines: THEAP_MANUAL, or one for which @account has queues
  * @cpu:     the timer goes to the queue of this CPU; or THEAP_ANY_CPU
  * @manual:  the queue of a manual clock; NULL: a queue of a CPU
@@ -94,9 +97,9 @@ struct theap_placement {
  *
  * A run calls its wakers when nothing is left to expire, when THEAP_RUN_WAKERS (run.c) of them
  * wait, or at its end.  A run of a manual clock calls its wakers after each batch.  Many requests
- * before a call make one call.  If a function requests a waker that is in the list of another run
- * than that of the function, both runs call the waker.  A waker must stay allocated for an RCU
- * grace period after the last timer that may request it was stopped.
+ * before a call make one call.  If a function of one run requests a waker that is in the list of
+ * another run, both runs call the waker.  A waker must stay allocated for an RCU grace period after
+ * the last timer that may request it was stopped.
  */
 struct theap_waker {
 	struct theap_waker *next;
@@ -106,15 +109,15 @@ struct theap_waker {
 };
 
 /**
- * struct theap_run - a run of a queue
+ * struct theap_run - a run of a queue: it expires the due timers, in batches
  * @on:           the run has begun and has not ended; always false with a manual clock
  * @batch_lock:   PREEMPT_RT: held during each batch, so that tasks that wait for the batch pass
  *                their priority to the run
  * @now:          the time on the queue's clock at which the current batch is collected
  * @nr:           entries of @expired
- * @least:        a lower bound of the deadlines of the timers in @expired, from the time when the
- *                run collects these timers until it has called all their functions; otherwise
- *                THEAP_NEVER.  Written under the lock of the queue, and at the end of the calls
+ * @least:        a lower bound of the deadlines of the timers in @expired.  The run lowers it under
+ *                the lock of the queue, when it collects these timers.  After it has called all
+ *                their functions, it sets @least to THEAP_NEVER without the lock
  * @expired:      timers of the current batch whose function is to be called
  * @wakers:       callbacks that the run has yet to call
  * @nr_wakers:    the number of @wakers
@@ -122,6 +125,9 @@ struct theap_waker {
  * @expirations:  manual clock: expirations in this run; one advance may begin several runs
  * @until:        manual clock: the run may advance the clock up to this time
  * @limit:        manual clock: the run stops advancing after this many expirations
+ *
+ * For each batch, the run collects due timers with the lock of the queue held.  Then it calls their
+ * functions without the lock.
  */
 struct theap_run {
 	bool on;
@@ -142,13 +148,14 @@ struct theap_run {
 };
 
 /**
- * struct theap_buckets - the buckets of a queue
+ * struct theap_buckets - the buckets of a queue: groups of timers that share a heap entry
  * @table:    buckets that may get more timers, hashed by the time at which they are due
  * @spare:    buckets that are not in the heap
- * @last:     the early bucket in @table that was chosen last for a timer in no bucket; the next
- *            such timers try this bucket first.  NULL: none, or it was closed
- * @near:     the last near deadline for which __theap_bucket_move() found no bucket; the next timer
- *            that it moves to this deadline may get a bucket
+ * @last:     the early bucket, due before the deadlines of its timers (bucket.c), that was chosen
+ *            last for a timer in no bucket.  The next such timers try this bucket first.  NULL:
+ *            there is none, or it gets no more timers
+ * @near:     the last deadline that was too near for an early bucket when __theap_bucket_move()
+ *            found no bucket for it; the next timer with this deadline may get a bucket
  * @now:      the last time that was read from the queue's clock, for buckets or for a batch
  * @tick:     when that time was read, in jiffies
  * @nr:       the number of all buckets, spare ones included
@@ -185,30 +192,31 @@ struct theap_counters {
  * The letters show what protects a field:
  *
  *	Q  the lock of the queue; theap_counter() also reads some fields without it, for
- *	   example for debugfs and before a growth, and a stale value is harmless
+ *	   example for debugfs or before memory is allocated: a stale value is harmless
  *	q  written under the lock, read without it
  *	A  atomic operations from any CPU
- *	I  written by the CPU that @cpu names, with interrupts off; read by any CPU
+ *	I  written by the owning CPU, which @cpu names, with interrupts off; read by any CPU
  *	H  written under theap_accounts_lock, which CPU hotplug takes; read by any CPU
- *	R  written only in the run, which is on one CPU at a time: @on of the run ensures this, or
- *	   for a manual clock the mutex of the clock
+ *	R  a run, written only by the CPU that it is on.  It is on one CPU at a time: @on of the
+ *	   run ensures this, or for a manual clock the mutex of the clock
  *	C  constant once the queue is made
  *
  * The fields are in five groups by the CPUs that read and write them.  Each group begins at a new
  * cache line.
  */
 struct theap_queue {
-	/* Rarely written, and read by each change of a timer and by each notification. */
+	/* Rarely written.  Read to change a timer, and to notify @cpu of an earlier deadline. */
 	unsigned int cpu;		/* H: the CPU that drives the queue; nr_cpu_ids: none
 					 * yet, or the clock is manual */
 	bool pinned;			/* H: stays on its own CPU even if that CPU is isolated;
 					 * no effect if CPUs share queues (hotplug.c) */
 	enum theap_clock clock;		/* C */
 	unsigned int bit;		/* C: the number of the queue's bit in @nonempty */
-	unsigned long *nonempty;	/* C: the bitmap of its account; theap_no_table if the queue
-					 * is in no account's table (queues.c) */
-	struct theap_account *account;	/* C: pays for its memory, and for its runs unless the
-					 * clock is manual */
+	unsigned long *nonempty;	/* C: the bitmap of the queues of its account that may have
+					 * timers; &theap_no_table if the queue is not in @queues
+					 * of an account (queues.c) */
+	struct theap_account *account;	/* C: charged for its memory, and for the CPU time of its
+					 * runs unless the clock is manual */
 	__u64 *user_now;		/* C: manual clock: the copy of @now that programs read */
 
 	/* Written by the owner, the code that holds the lock.  Other code writes some counters. */
@@ -217,14 +225,16 @@ struct theap_queue {
 	struct theap_buckets buckets;	/* Q */
 	struct llist_node *drained;	/* Q: inbox entries that were drained and are not
 					 * handled yet */
-	struct llist_node *claimed;	/* Q: entries that the owner has drained while other CPUs
-					 * had claimed their timers: it tries them again soon */
-	s64 deferred;			/* Q: the time to which the last deferral moved a timer,
-					 * since another run had the timer in its batch */
+	struct llist_node *claimed;	/* Q: drained entries that the owner could not handle,
+					 * since other CPUs had the timers in MODIFYING: it tries
+					 * them again soon */
+	s64 deferred;			/* Q: a run defers a due timer that is in the batch of the
+					 * other run: the time to which it deferred the last one,
+					 * which a sync needs (sync.c) */
 	s64 now;			/* q: the time of a manual clock; the writer also holds the
 					 * mutex of that clock */
-	struct theap_counters count;	/* q; @notified, @deferred_notifications: I;
-					 * @handed_over: H */
+	struct theap_counters count;	/* q; but I for @notified and @deferred_notifications, and
+					 * H for @handed_over */
 
 	/* Written by any CPU, by calls on timers and by reservations. */
 	struct llist_head inbox ____cacheline_aligned_in_smp;	/* A */
@@ -233,40 +243,43 @@ struct theap_queue {
 					 * THEAP_NEVER: none */
 	atomic_t inbox_len;		/* A: entries added to the inbox since the owner
 					 * last drained it */
-	atomic_t ipi_pending;		/* A: a notification is on its way to the CPU */
+	atomic_t ipi_pending;		/* A: 1: the IPI @csd is on its way to the CPU @cpu */
 	atomic_t reserved;		/* A: reserved positions of the heap; increased only under
 					 * the lock (room.c) */
 
 	/*
-	 * Read by any CPU without the lock, in scans and notifications.  Written by the owner, by
-	 * runs, and by the owning CPU (letter I).
+	 * Read by any CPU without the lock, to find stuck queues (steal.c), or to decide whether to
+	 * notify the CPU @cpu.  Written by the holder of the lock, by runs, and by the CPU @cpu.
 	 */
 	s64 first ____cacheline_aligned_in_smp;	/* q: deadline at the top of the heap, or,
 						 * if earlier, when to retry @claimed;
 						 * 0: a run is wanted at once;
 						 * THEAP_NEVER: none */
-	s64 armed;			/* I; after a hand-over also written by the CPU that drove
-					 * the queue before: what the hrtimer is armed for; arm.c
-					 * has the values */
+	s64 armed;			/* I: what the hrtimer is armed for; arm.c has the values.
+					 * After the queue is handed over to another CPU, the CPU
+					 * that drove it before may also write this */
 	u64 progress;			/* when a run last began, collected a batch, or ended; while
 					 * the queue is throttled (budget.c), the end of the
-					 * throttling.  CLOCK_MONOTONIC.  Written by runs, and by
-					 * an IPI that throttles the queue.  Two writes may race:
-					 * the older time is harmless */
+					 * throttling.  CLOCK_MONOTONIC.  If that is long ago, the
+					 * queue may be stuck (steal.c).  Written by runs, and by
+					 * an IPI that throttles the queue.  If two writes race, the
+					 * older time may stay: a thief may begin too early */
 
 	/* Used to begin a run, and by the CPU of the run. */
 	/* I: runs the queue at the first deadline; cancelled from any CPU */
 	struct hrtimer hrtimer ____cacheline_aligned_in_smp;
 	struct hrtimer resume;		/* I: unthrottles the queue; cancelled from any CPU */
-	struct hrtimer thief_resume;	/* lets a thief continue its throttled run later; armed
-					 * by the thief's CPU */
-	call_single_data_t csd;		/* the IPI that notifies the owning CPU; sent by the
-					 * CPU that set @ipi_pending */
-	struct delayed_work room_work;	/* allocates the room or buckets that a timer lacked,
-					 * or frees memory that a burst of timers has left */
+	struct hrtimer thief_resume;	/* lets a thief, which runs the queue of a stuck CPU
+					 * (steal.c), continue its throttled run later; armed by
+					 * the thief's CPU */
+	call_single_data_t csd;		/* the IPI that notifies the CPU @cpu of an earlier
+					 * deadline; sent by the CPU that set @ipi_pending */
+	struct delayed_work room_work;	/* adds heap positions or buckets that a timer lacked, or
+					 * frees memory that a burst of timers has left (room.c) */
 
-	struct theap_run run;		/* R: the run of the owning CPU, or of a manual clock */
-	struct theap_run stolen;	/* R: the run of a thief; may be on together with @run */
+	struct theap_run run;		/* R: the run of the CPU @cpu, or of a manual clock */
+	struct theap_run stolen;	/* R: the run of a thief, on another CPU since @cpu was
+					 * stuck (steal.c); may be on together with @run */
 	struct theap_lateness lateness;	/* q */
 };
 
@@ -303,11 +316,12 @@ static inline s64 theap_queue_first(struct theap_queue *queue)
 }
 
 /*
- * Lock a batch, only on PREEMPT_RT, where a task may preempt a run.  A task that waits for the
- * batch waits for this lock, and so passes its priority to the run, as with the kernel's hrtimers.
- * The run takes the lock before it raises @active of a timer, and holds it until it has called the
- * functions of the batch.  A task that waits gets the locks of both runs of the queue, one after
- * the other.  Then that task finds that @active is 0, unless a later batch has raised it again.
+ * Take @batch_lock of a run for its next batch, only on PREEMPT_RT, where a task may preempt a run.
+ * A task that waits for the batch waits for this lock, and so passes its priority to the run, as
+ * with the kernel's hrtimers.  @active of a timer counts the calls of its function that a run has
+ * yet to finish.  The run takes the lock before it increases any @active, and holds it until it has
+ * called the functions of the batch.  A task that waits takes and releases the locks of both runs
+ * of the queue.  Then @active of its timer is 0, unless the timer is in a later batch already.
  */
 static inline void theap_batch_lock(struct theap_run *run)
 {

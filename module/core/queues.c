@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The queues of all accounts, and the queue that a started timer goes to.  The module parameter
- * heaps= sets how many queues each account has:
+ * The queues of all accounts (account.h), and the queue that a started timer goes to.  The module
+ * parameter heaps= sets how many queues each account has:
  *
  *	heaps=0		the default: one queue per CPU and clock
  *	heaps=1		one queue per clock, as in Go before 1.10, for comparison
@@ -12,11 +12,12 @@
  * isolated or nohz_full (cpus.c).  Starts and runs take the lock of the queue.  So a CPU mostly
  * takes the locks of its own queues, and CPUs rarely compete for locks.
  *
- * The watchdog and the thieves visit only queues that may have timers: those whose bit is set in
- * @nonempty of their account.  The caller that publishes a first deadline sets the bit of the
- * queue if the bit is clear.  The owner of a queue that becomes empty leaves the bit set, and the
- * watchdog clears it at its next scan.  So a CPU that starts and stops its only timer again and
- * again writes the shared bitmap at most once per scan.  The race:
+ * The watchdog (watchdog.c) and the thieves (steal.c) search the queues for those of stuck CPUs.
+ * They visit only queues that may have timers: those whose bit is set in @nonempty of their
+ * account.  Code that publishes a deadline stores it in @first or @earliest of a queue.  Then the
+ * code sets the bit of that queue if the bit is clear.  If a queue becomes empty, its bit stays set
+ * until the next scan of the watchdog clears it.  So a CPU that starts and stops its only timer
+ * again and again writes the shared bitmap at most once per scan.  The race:
  *
  *	the watchdog				the code that publishes a deadline
  *	  finds that the queue is empty		  first or earliest <- the deadline
@@ -48,16 +49,16 @@ unsigned int theap_heaps;
 LIST_HEAD(theap_accounts);
 
 /*
- * Held to add or remove an account, to give it queues, to pin a queue, and to add up the figures
- * for the call INFO.  CPU hotplug, and the work item for changes of the housekeeping CPUs, hold it
- * while they visit all queues.  No memory is allocated under it.
+ * Held to add or remove an account, to give it queues, and to pin a queue to its CPU.  Also held to
+ * add up the counters of all queues for the ioctl INFO.  CPU hotplug, and the work item for changes
+ * of the housekeeping CPUs, hold it while they visit all queues.  No memory is allocated under it.
  */
 DEFINE_MUTEX(theap_accounts_lock);
 
-/* The figures of freed accounts.  Protected by theap_accounts_lock. */
+/* The counters and the CPU time of freed accounts, added up.  Protected by theap_accounts_lock. */
 struct theap_freed theap_freed;
 
-/* The account of other modules, and of contexts without limits. */
+/* The account of other modules, and of device files that were set up with TIMERHEAP_UNLIMITED. */
 struct theap_account *theap_kernel_account;
 
 /* For each clock, the placement of other modules' timers: the kernel's account, THEAP_ANY_CPU. */
@@ -72,8 +73,9 @@ const struct theap_clock_desc theap_clocks[THEAP_CLOCKS + 1] = {
 };
 
 /*
- * @nonempty of all queues that are in no account's table, such as those of manual clocks.  Bit 0 is
- * their bit.  It stays set, so no start writes this word.
+ * The bitmap @nonempty of all queues that are not in @queues of an account, such as those of manual
+ * clocks.  In @nonempty, a set bit means that its queue may have timers.  All these queues share
+ * bit 0.  It is always set, so no start needs to set it, and no start writes this shared word.
  */
 static unsigned long theap_no_table = 1;
 
@@ -156,7 +158,8 @@ void theap_queue_set_nonempty(struct theap_queue *queue)
 	set_bit(queue->bit, queue->nonempty);
 	/*
 	 * (T) orders the store of the bit before the caller's read of theap_watchdog_until.
-	 * Pairs with (Q) in watchdog.c.
+	 * Pairs with (Q) in watchdog.c.  So either the watchdog finds the bit, or the caller reads
+	 * until when the watchdog sleeps, and wakes it if that is too late.
 	 */
 	smp_mb__after_atomic();
 }
@@ -187,11 +190,11 @@ struct theap_queue *theap_queue_for(const struct theap_placement *placement)
  * theap_queue_init - initialize a queue
  * @queue:   its memory, zeroed
  * @clock:   its clock
- * @account: pays for its memory, and for its runs unless the clock is manual
- * @bit:     its bit of @nonempty of @account; THEAP_NO_BIT: it is not in the table of @account
+ * @account: charged for its memory, and for the CPU time of its runs unless the clock is manual
+ * @bit:     its bit of @nonempty of @account; THEAP_NO_BIT: it is not in @queues of @account
  *
- * No CPU drives the queue yet.  The queue of a manual clock has no hrtimer, and S64_MIN in @armed
- * prevents notifications.
+ * No CPU drives the queue yet.  The queue of a manual clock has no hrtimer.  Its @armed is S64_MIN,
+ * so no deadline is earlier than @armed, and no CPU is notified to arm an hrtimer.
  */
 void theap_queue_init(struct theap_queue *queue, enum theap_clock clock,
 		      struct theap_account *account, unsigned int bit)

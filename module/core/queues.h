@@ -52,8 +52,9 @@ void theap_queue_set_nonempty(struct theap_queue *queue);
 struct theap_queue *theap_queue_for(const struct theap_placement *placement);
 
 /*
- * Return: whether a CPU other than theap_start_cpu of this CPU drives @queue.  By default, a timer
- * that this CPU starts goes to the queue of theap_start_cpu of this CPU (cpus.c).
+ * By default, a timer that this CPU starts goes to a queue of the CPU theap_start_cpu.  That is
+ * this CPU; or a housekeeping CPU, if this CPU is isolated (cpus.c).  Return: whether another CPU
+ * than theap_start_cpu drives @queue.
  */
 static inline bool theap_queue_is_foreign(const struct theap_queue *queue)
 {

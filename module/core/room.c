@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Room in heaps: reservations, growth, and trims.
+ * Room in heaps: reserve positions, add segments of positions, and free those not needed (trim).
  *
  * A start must not fail for want of memory: a caller in softirq could not handle that, and one user
  * must not depend on the memory of others.  So a timer has a reservation from its initialization to
- * its end: one position in the heap of its queue, which is @queue of the timer.  theap_reserve()
- * chooses the first such queue, as a start would.  A start that queues the timer in another queue
- * moves the reservation there.  If the other queue has no position left, a caller that may allocate
- * memory lets that queue grow, and tries once more.  If the second try fails, or if the caller may
- * not allocate memory, the timer is queued where its reservation is.  If the timer is of a module,
- * a work item then lets the other queue grow for the next timers.
+ * its end: one position in the heap of its queue, which is @queue of the timer.  At first that is
+ * the queue in which a start would queue the timer now: theap_reserve() chooses it.  A start that
+ * queues the timer in another queue moves the reservation there.  If the other queue has no
+ * position left, a caller that may allocate memory lets that queue grow, and tries once more.  If
+ * the second try fails, or if the caller may not allocate memory, the timer is queued where its
+ * reservation is.  If the timer is of a module, a work item then lets the other queue grow for the
+ * next timers.
  *
- * A bucket has two positions reserved (bucket.h).
+ * A bucket, a group of timers that share a heap entry, has two positions reserved (bucket.h).
  *
  * Why a timer with a reservation always finds a free position.  A heap has c positions for entries
- * and list nodes.  Let there be
+ * and list nodes, which link the timers of buckets.  Let there be
  *
  *	p	reserved positions
  *	n	used positions: entries, list nodes, and extraction holes
- *	o	extraction holes
+ *	o	extraction holes: positions of entries that a run has taken (extract.c)
  *
  * A position is reserved, and a segment is freed, only if p <= c holds afterwards.  Timers and
  * buckets that are queued in a heap have their reservations there, so n - o <= p.  If another timer
@@ -36,7 +37,7 @@
 #include "queues.h"
 #include "room.h"
 
-/* A queue that is found sparse is trimmed this much later: it may fill again at once. */
+/* Memory that a queue does not need is freed this much later: the queue may need it again soon. */
 #define THEAP_TRIM_DELAY	HZ
 
 /*
@@ -55,8 +56,9 @@ static int theap_queue_add_segment(struct theap_queue *queue, u32 nr, gfp_t gfp)
 	int ret;
 
 	/*
-	 * A growth may replace and free the directory of the heap.  If the directory is larger than
-	 * a page, that may need vfree(), which may sleep.  So only a task may grow such a heap.
+	 * A new segment may not fit into the directory, the heap's array of segment pointers.  Then
+	 * a larger array replaces it.  If the old array is larger than a page, vfree() may free it,
+	 * which may sleep.  So only a caller that may sleep adds a segment to such a heap.
 	 */
 	if (!gfpflags_allow_blocking(gfp) && segments > PAGE_SIZE / sizeof(void *))
 		return -ENOMEM;
@@ -97,11 +99,13 @@ static int theap_queue_make_room(struct theap_queue *queue, u32 nr, gfp_t gfp)
  * @queue: the queue
  * @gfp:   for the allocation
  *
- * If the queue lacks nothing, this does nothing.
+ * The queue lacks a segment if its heap has no unreserved position.  It lacks buckets, the heads of
+ * groups of timers that share a heap entry, if @wanted of its buckets is set.  If it lacks neither,
+ * do nothing.
  *
  * Context: as @gfp; without the queue's lock.
- * Return: 0; -EAGAIN: the heap lacks room for the buckets; -ENOMEM: there is no memory, or another
- * caller has added buckets meanwhile.
+ * Return: 0; -EAGAIN: the heap lacks room for the buckets; -ENOMEM: there is no memory, or the
+ * buckets are not wanted any more, since another caller has added some meanwhile.
  */
 int theap_queue_grow(struct theap_queue *queue, gfp_t gfp)
 {
@@ -116,8 +120,9 @@ int theap_queue_grow(struct theap_queue *queue, gfp_t gfp)
 }
 
 /*
- * Free the last segment of a heap that has more than it needs.  If that segment has list nodes,
- * only move some of them to other segments.  Return: whether there may be more to move or to free.
+ * Free the last segment of a heap that has more segments than it needs.  If that segment has list
+ * nodes, which link the timers of buckets, only move some of the nodes to other segments.  Return:
+ * whether there may be more to move or to free.
  */
 static bool theap_queue_trim_segment(struct theap_queue *queue)
 {
@@ -135,8 +140,8 @@ static bool theap_queue_trim_segment(struct theap_queue *queue)
 }
 
 /*
- * The work item: allocate what a queue of the kernel's account lacks, and free what a queue does
- * not need.
+ * The work item: for a queue of the kernel's account, allocate the heap segment or the buckets that
+ * it lacks.  For any queue, free segments and spare buckets that it does not need.
  *
  * Only modules leave an allocation to the work item.  Users of the device allocate in their own
  * calls, where their memory limits apply and their memory cgroups are charged.
@@ -148,7 +153,7 @@ static void theap_queue_room_work(struct work_struct *work)
 
 	if (!queue->account->limited)
 		theap_queue_grow(queue, GFP_KERNEL);
-	/* First free buckets: that ends their reservations, and may make the heap sparse. */
+	/* First free buckets: that ends their reservations, so the heap may need fewer segments. */
 	theap_buckets_trim(queue, theap_buckets_kept(queue));
 	if (theap_queue_is_sparse(queue))
 		while (theap_queue_trim_segment(queue))
@@ -165,7 +170,7 @@ static void theap_queue_room_work(struct work_struct *work)
  */
 void theap_queue_grow_later(struct theap_queue *queue)
 {
-	/* If the work item waits for a trim, let it begin now. */
+	/* If the work item waits for THEAP_TRIM_DELAY, begin it now: starts may lack memory. */
 	if (!queue_delayed_work(system_dfl_wq, &queue->room_work, 0) &&
 	    timer_pending(&queue->room_work.timer))
 		mod_delayed_work(system_dfl_wq, &queue->room_work, 0);
@@ -183,8 +188,8 @@ void theap_queue_trim_later(struct theap_queue *queue)
 }
 
 /**
- * theap_queue_unreserved - trim a queue later if the end of a reservation has made it sparse
- * @queue: had the reservation
+ * theap_queue_unreserved - after the end of a reservation, free unneeded memory a second later
+ * @queue: the reserved position was in its heap; if it needs all its memory, nothing is freed
  *
  * Context: any; without a queue's lock.
  */
@@ -219,7 +224,7 @@ struct theap_queue *theap_reserve(const struct theap_placement *placement, u32 n
 		local_irq_restore(flags);
 		if (reserved)
 			return queue;
-		/* The growth has failed, and no other caller has made room for this last try. */
+		/* The previous pass could not add a segment, and there is still no room. */
 		if (ret)
 			return ERR_PTR(ret);
 		ret = theap_queue_add_segment(queue, nr, gfp);

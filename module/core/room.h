@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Room in heaps: reservations, growth, and trims (room.c). */
+/* Room in heaps: reserve positions, add segments of positions, free those not needed (room.c). */
 #ifndef THEAP_ROOM_H
 #define THEAP_ROOM_H
 
@@ -43,7 +43,8 @@ static inline bool theap_queue_is_sparse(const struct theap_queue *queue)
 /*
  * Move the reservation of a timer to @queue.
  *
- * Context: the timer is in a transient state; the lock of @queue.
+ * Context: the timer is in a transient state, such as MODIFYING: only the caller may change the
+ * timer (state.h).  The caller holds the lock of @queue.
  * Return: true; false: @queue has no position to reserve.
  */
 static inline bool __theap_timer_set_queue(struct theap_timer *timer, struct theap_queue *queue)
