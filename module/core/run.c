@@ -5,16 +5,18 @@
  * A run handles batch after batch until nothing is due, or until a limit of CPU time throttles the
  * run (budget.c):
  *
- *	collect	with the lock:	adjust the inbox, clean the top of the heap (owner.c);
- *				handle what is due: the heap from the top down, by bulk
- *				extraction (extract.c), and the timers of due buckets
+ *	collect	with the lock:	adjust: requeue the timers of the inbox, which were moved to an
+ *				earlier deadline; clean: remove or requeue a stopped or modified
+ *				timer at the top of the heap (owner.c); handle what is due: the
+ *				heap from the top down, by bulk extraction (extract.c), and the
+ *				timers of due buckets (bucket.c)
  *	call	without it:	the functions of the timers that have expired
- *	wake	without it:	the wakers, one for each context that has events; on a clock of
- *				the machine, only if nothing is left to expire, if
- *				THEAP_RUN_WAKERS of them wait, or at the end of the run
+ *	wake	without it:	the wakers, one for each open file (context) that has events;
+ *				unless the clock is manual, only if nothing is left to expire,
+ *				if THEAP_RUN_WAKERS of them wait, or at the end of the run
  *
  * The time under the lock is bounded.  A batch handles at most THEAP_BATCH timers, and
- * requeues at most half as many that were moved earlier.  With a million timers that takes at most
+ * requeues at most half as many timers of the inbox.  With a million timers that takes at most
  * 23 us (queue.h).
  *
  * If a function starts its own timer in the past, a later batch expires the timer, not
@@ -24,8 +26,8 @@
  * A run does not end after one batch if more timers are due: one more batch costs less than the
  * interrupt that would begin another run.  A run leaves due timers behind if it is throttled or,
  * with a manual clock, if a signal is pending.  With other clocks a run also leaves two kinds of
- * timers to a run 50 us later: those that it defers, and those of the inbox that another CPU keeps
- * claimed.
+ * timers to a run 50 us later.  The first are deferred: another run has yet to call their
+ * functions.  The second are timers of the inbox that another CPU keeps in state MODIFYING.
  */
 #include <linux/ktime.h>
 #include <linux/lockdep.h>
@@ -55,8 +57,9 @@ static bool theap_run_must_defer(struct theap_run *run, struct theap_timer *time
 	if (!smp_load_acquire(&timer->active))
 		return false;
 	/*
-	 * Do not defer if this batch has the pending call: a ticker that was moved earlier may be
-	 * due twice in one batch.  Then this run makes both calls.
+	 * Do not defer if the pending call is in the batch of this run.  A periodic timer may be
+	 * due twice in one batch: on a manual clock, or if a CPU moves it to an earlier deadline
+	 * meanwhile.  Then this run makes both calls, one after the other.
 	 */
 	for (i = 0; i < run->nr; i++)
 		if (run->expired[i].timer == timer)
@@ -67,8 +70,10 @@ static bool theap_run_must_defer(struct theap_run *run, struct theap_timer *time
 /*
  * RUNNING -> NO_STATUS, WAITING or MODIFIED_EARLIER.
  *
- * Expire the timer at the position of the bulk extraction, or the first timer of a due
- * bucket.
+ * Expire a due timer.  Then dequeue the timer, or queue it again at its next deadline.  If it
+ * cannot expire now, queue it again for a later try.  The bulk extraction (extract.c) is at the
+ * heap entry of the timer, or of the bucket that begins with the timer.  A bucket is a group of
+ * timers with one heap entry.
  */
 static noinline void __theap_expire(struct theap_queue *queue, struct theap_run *run,
 				    struct theap_timer *timer)
@@ -78,10 +83,11 @@ static noinline void __theap_expire(struct theap_queue *queue, struct theap_run 
 	s64 next;
 
 	/*
-	 * A timer that has left the heap may be freed, so the inbox must not link it.  If
-	 * the inbox links this timer, rekey it to THEAP_NEVER instead of expiring it.  When
-	 * adjust drains the inbox, it requeues the timer at its deadline.  If clean requeues
-	 * the timer before adjust does, this function is called for the timer again.
+	 * The inbox is the lock-free list of timers that were moved earlier.  If it links this
+	 * timer, do not expire the timer: a dequeued timer may be freed, and the inbox would link
+	 * freed memory.  Rekey the timer to THEAP_NEVER, so that it is not due.  __theap_adjust()
+	 * drains the inbox later, and requeues the timer at its deadline.  If __theap_clean()
+	 * requeues the timer before that, this function is called for the timer again.
 	 */
 	if (theap_timer_in_inbox(timer)) {
 		__theap_rekey(queue, timer, THEAP_NEVER);
@@ -104,14 +110,15 @@ static noinline void __theap_expire(struct theap_queue *queue, struct theap_run 
 	trace_timerheap_check(timer, run->now, next, expiry.call);
 	if (expiry.call) {
 		/*
-		 * The deadline that the batch is sorted by, and that the lateness is counted from:
-		 * @nextwhen; or after a deferral @when, which is later.  A program may store an
-		 * earlier deadline without a KICK.  Then an early check may expire the slot before
-		 * @nextwhen, and the current time counts as the deadline.
+		 * The batch is sorted by @deadline, and the lateness is counted from it.  It is
+		 * @nextwhen, the deadline that the core knows.  If a run has deferred the timer,
+		 * it is @when, which is later.  A program may store an earlier deadline in shared
+		 * memory, without a call.  If a check finds that deadline before @nextwhen, the
+		 * current time counts.
 		 */
 		s64 deadline = min(max(timer->when, timer->nextwhen), run->now);
 
-		/* A count, not a flag: a ticker moved earlier may expire twice in a batch. */
+		/* @active counts the calls: a periodic timer may expire twice in one batch. */
 		WRITE_ONCE(timer->active, timer->active + 1);
 		run->expired[run->nr++] = (struct theap_expired_timer){ deadline, timer };
 		WRITE_ONCE(run->least, min(run->least, timer->when));
@@ -125,7 +132,11 @@ static noinline void __theap_expire(struct theap_queue *queue, struct theap_run 
 	if (WARN_ON_ONCE(next <= run->now))
 		next = run->now + 1;
 	if ((expiry.call || expiry.expirations) && !expiry.idle && !timer->slack) {
-		/* A periodic timer mostly expires again: give it a heap entry, no early bucket. */
+		/*
+		 * Give a periodic timer a heap entry of its own, since it mostly expires again.
+		 * Early buckets (bucket.c) are for timers that are mostly stopped or postponed
+		 * first.
+		 */
 		timer->nextwhen = next;
 		__theap_rekey(queue, timer, next);
 	} else {
@@ -137,10 +148,11 @@ static noinline void __theap_expire(struct theap_queue *queue, struct theap_run 
 /*
  * RUNNING -> WAITING.
  *
- * If a timer is not due, requeue it.  Its bucket is due early, its deadline was postponed, or the
- * clock was stepped back.
+ * If a timer is not due, requeue it.  There are three causes.  Its deadline was postponed.  The
+ * clock was stepped back.  Or the timer is in an early bucket, a group of timers with one heap
+ * entry, which is due before their deadlines.
  *
- * Return: true; false: the timer is due, and still RUNNING.
+ * Return: true: the timer was requeued; false: the timer is due, and still RUNNING.
  */
 static bool __theap_requeue_undue(struct theap_queue *queue, struct theap_run *run,
 				  struct theap_timer *timer)
@@ -157,7 +169,7 @@ static bool __theap_requeue_undue(struct theap_queue *queue, struct theap_run *r
 		trace_timerheap_check(timer, run->now, next, false);
 		/*
 		 * Round only a deadline that check() has returned.  @nextwhen was rounded when it
-		 * was set, perhaps by another slack.
+		 * was set.  A second rounding could move it further than the slack allows.
 		 */
 		next = theap_timer_round(timer, next);
 	} else {
@@ -170,7 +182,8 @@ static bool __theap_requeue_undue(struct theap_queue *queue, struct theap_run *r
 
 /*
  * Handle a timer in WAITING: requeue the timer if it is not due, otherwise expire it.  Most timers
- * of an early bucket are not due, and most timers that have a heap entry are.
+ * with a heap entry of their own are due.  Most timers of an early bucket are not: they share a
+ * heap entry, which is due before their deadlines.
  */
 static void __theap_run_waiting(struct theap_queue *queue, struct theap_run *run,
 				struct theap_timer *timer)
@@ -206,8 +219,8 @@ static void __theap_run_one(struct theap_queue *queue, struct theap_run *run,
 		break;
 	case THEAP_MODIFYING:
 		/*
-		 * Claims are short, but many may follow each other: the limit of the batch
-		 * bounds the wait.
+		 * Another CPU changes the timer: wait for a moment.  The caller then tries the
+		 * timer again.  Each try uses up budget of the batch, which bounds the wait.
 		 */
 		theap_relax();
 		break;
@@ -217,13 +230,16 @@ static void __theap_run_one(struct theap_queue *queue, struct theap_run *run,
 }
 
 /*
- * Handle the timers of a due bucket, at the current position of the bulk extraction.
+ * Handle the timers of a due bucket, which share one heap entry.  The bulk extraction (extract.c)
+ * is at that entry.
  *
- * The heap entry of an early bucket is due before @from, and its timers are due at @from or later.
- * Of an early bucket, handle at most THEAP_EARLY_SHARE timers.  Then rekey the bucket to a time
- * after the current one, behind all entries that are due now; but to @from, if that is earlier.
+ * No timer of the bucket is due before the time @from below.  An early bucket is itself due before
+ * @from, so most of its timers are not due yet.  Of an early bucket, handle at most
+ * THEAP_EARLY_SHARE timers.  Then rekey it to 1 ns after the current time, behind all entries that
+ * are due now.  If @from is earlier than that, rekey it to @from.
  *
- * Return: true; false: timers of the bucket have spent the budget, and the bucket has more.
+ * Return: true: go on with other entries; false: timers of the bucket have spent the budget, and
+ * the bucket has more.
  */
 static bool __theap_run_bucket(struct theap_queue *queue, struct theap_run *run,
 			       struct theap_timer *bucket, unsigned int *budget)
@@ -244,10 +260,10 @@ static bool __theap_run_bucket(struct theap_queue *queue, struct theap_run *run,
 		(*budget)--;
 		__theap_run_one(queue, run, timer);
 		/*
-		 * The extraction may have left the bucket, for one of three reasons.  The bucket
-		 * has become empty and was freed.  Or holes were closed to make room for a new
-		 * bucket, which has ended the extraction.  Or the new heap entry of the timer, or
-		 * of a new bucket, has taken the position of the bucket.
+		 * Return if the extraction is not at the bucket any more, for one of three reasons.
+		 * The bucket has lost its last timer, and was freed.  Or the heap had to make room
+		 * for a new bucket, and has ended the extraction.  Or a new heap entry, that of the
+		 * timer or of a new bucket, has taken the position of the bucket in the heap.
 		 */
 		if (!theap_extract_is_on(&queue->heap) ||
 		    !theap_extract_is_at(&queue->heap, &bucket->node))
@@ -261,13 +277,14 @@ static bool __theap_run_bucket(struct theap_queue *queue, struct theap_run *run,
 }
 
 /*
- * Continue the bulk extraction.  If it is complete, close the holes that it has left.
+ * Continue the bulk extraction (extract.c): handle the due heap entries.  Each entry that leaves
+ * the heap leaves a hole.  After the last entry, close the holes.
  *
  * A bucket may have more timers than the budget allows.  Then skip the bucket: the next batches
  * handle timers at later positions that are due before the bucket, and a later extraction handles
  * the rest of the bucket.  Without the skip, such timers would wait for the whole bucket.
  *
- * Return: true: no extraction is on; false: the budget has ended the batch.
+ * Return: true: the extraction is over; false: the budget is spent before that.
  */
 static bool __theap_run_extract(struct theap_queue *queue, struct theap_run *run,
 				unsigned int *budget)
@@ -297,9 +314,10 @@ static bool __theap_run_extract(struct theap_queue *queue, struct theap_run *run
  * Sort a batch by deadline.
  *
  * Insertion sort, since the timers are few and nearly in order.  If more timers are due
- * than fit one batch, the caller sorts at most the last batch of the extraction.  In the other
- * batches the timers stay in the order of their heap positions, from the top down.  To sort
- * these batches, too, would take a fifth of the time of the run.
+ * than fit one batch, a bulk extraction (extract.c) lasts for several batches.  The caller sorts at
+ * most the last one.  In the other batches the timers stay in the order of their heap positions,
+ * from the root of the heap down.  To sort these batches, too, would take a fifth of the time of
+ * the run.
  */
 static void theap_run_sort(struct theap_run *run)
 {
@@ -327,10 +345,10 @@ static void theap_run_advance_manual(struct theap_run *run, s64 first)
 /*
  * Collect a batch: expire at most THEAP_BATCH timers.
  *
- * First requeue timers that were moved earlier, but at most half a batch of them.  Without
- * this limit, programs could move timers earlier as fast as the run requeues them, and no
- * timer would expire.  A due timer at the top of the heap can expire even if timers are
- * left in the inbox.
+ * First requeue timers of the inbox, the list of timers that were moved to an earlier deadline.
+ * Requeue at most half a batch of them.  Without this limit, programs could move timers earlier as
+ * fast as the run requeues them, and no timer would expire.  A due timer at the top of the heap can
+ * expire even if timers are left in the inbox.
  *
  * Return: whether there may be more to do now.
  */
@@ -415,9 +433,9 @@ bool theap_run_batch(struct theap_queue *queue, struct theap_run *run)
 
 /*
  * If a run has this many wakers after a batch, it calls them, and continues if it is not throttled.
- * Waking a task takes longer than expiring its timer.  A run may spend its whole budget on the
- * timers of thousands of contexts.  If it called all their wakers only at its end, the calls would
- * take many times the budget.
+ * A waker wakes the tasks that wait for events of one open file.  That takes longer than expiring a
+ * timer.  A run may spend its whole CPU budget on the timers of thousands of open files.  If it
+ * called all their wakers only at its end, the calls would take many times the budget.
  */
 #define THEAP_RUN_WAKERS	THEAP_BATCH
 
@@ -443,8 +461,8 @@ void theap_run_add_waker(struct theap_run *run, struct theap_waker *waker)
 	/*
 	 * The waker is in the list of another run, which will call it.  But that run's
 	 * CPU may be stuck, and the tasks that the waker wakes must not wait for that CPU.
-	 * So this run calls the waker, too.  This run remembers one such waker until
-	 * theap_run_wake(), and calls that waker at once if another such waker follows.
+	 * So this run calls the waker, too.  It stores one such waker in @shared_waker, which
+	 * theap_run_wake() calls.  If another one is stored there already, call that one now.
 	 */
 	if (run->shared_waker && run->shared_waker != waker)
 		run->shared_waker->function(run->shared_waker);
@@ -473,9 +491,12 @@ void theap_run_wake(struct theap_run *run)
 }
 
 /*
- * End a run, at @ended on CLOCK_MONOTONIC.  After the owning CPU's run, arm the hrtimer; or, if
- * @throttle (in ns) is not 0, throttle the queue for that time.  After a thief's run, notify the
- * owning CPU; if @throttle is not 0, the thief also continues the run after that time.
+ * End a run, at @ended on CLOCK_MONOTONIC.  If a limit of CPU time has throttled the run, @throttle
+ * (in ns) is not 0.
+ *
+ * After its own run, the owning CPU arms the hrtimer, or throttles the queue for @throttle.  A
+ * thief has run the queue because the owning CPU was stuck (steal.c): it notifies the owning CPU.
+ * If throttled, the thief also arms an hrtimer of its CPU, to continue the run after @throttle.
  */
 static void theap_run_end(struct theap_queue *queue, struct theap_run *run, u64 throttle, u64 ended)
 {
@@ -483,7 +504,7 @@ static void theap_run_end(struct theap_queue *queue, struct theap_run *run, u64 
 
 	raw_spin_lock_irqsave(&queue->lock, flags);
 	queue->count.throttled += throttle > 0;
-	/* Include the throttling, so that no thief finds the queue stuck (steal.c). */
+	/* A throttled queue is not stuck (steal.c): @progress includes the throttling. */
 	WRITE_ONCE(queue->progress, ended + throttle);
 	WRITE_ONCE(run->on, false);
 	raw_spin_unlock(&queue->lock);
@@ -501,7 +522,8 @@ static void theap_run_end(struct theap_queue *queue, struct theap_run *run, u64 
 /**
  * __theap_run_begin - begin a run of a queue, unless that run is on
  * @queue: locked by the caller
- * @run:   the owning CPU's or the thief's run of @queue
+ * @run:   of @queue: the run of the owning CPU, or that of a thief, a CPU that runs the queue
+ *         while the owning CPU is stuck (steal.c)
  *
  * Return: true: the caller must call theap_run() next; false: the run is on, and it
  * expires what is due.
@@ -536,8 +558,8 @@ u64 theap_run(struct theap_queue *queue, struct theap_run *run)
 		WRITE_ONCE(queue->progress, now);
 		more = theap_run_batch(queue, run);
 		/*
-		 * Wake tasks before the clock is read.  If that read finds more due timers, the
-		 * tasks need not wait for another batch.
+		 * Wake tasks before the clock is read below, to find out whether more timers are
+		 * due.  If more are, the tasks need not wait for another batch.
 		 */
 		if (!more || run->nr_wakers >= THEAP_RUN_WAKERS)
 			theap_run_wake(run);
@@ -591,18 +613,19 @@ static void theap_queue_due(struct theap_queue *queue, struct hrtimer *hrtimer)
 static enum hrtimer_restart theap_queue_expired(struct hrtimer *hrtimer)
 {
 	theap_queue_due(container_of(hrtimer, struct theap_queue, hrtimer), hrtimer);
-	return HRTIMER_NORESTART;	/* the end of the run or throttling arms @hrtimer again */
+	return HRTIMER_NORESTART;	/* the run, or the end of throttling, arms @hrtimer again */
 }
 
 /*
- * The function of @resume: end the throttling that a throttled run or a deferred notification has
- * begun.
+ * The function of @resume: end the throttling of the queue.  A run has begun it at a limit of CPU
+ * time (budget.c), or the handler of a notification IPI has (theap_queue_defer() in arm.c).
  *
- * If nothing is due, begin no run.  A run is charged with its interrupt.  If an account is at its
- * limit, by default 4 %, a charge above 20 us throttles the queue, even if nothing was due.  So if
- * each call of this function began a run, the queue would be throttled again and again.
+ * If nothing is due, begin no run.  A run is charged for its interrupt, too.  If the account of the
+ * queue is at its limit, by default 4 % of the CPU, a charge above 20 us throttles the queue.  That
+ * holds even if nothing was due.  So if each call of this function began a run, the queue would be
+ * throttled again and again.
  *
- * If the limit of the CPU has throttled the last run, no check for stuck CPUs has followed it.  If
+ * A run checks for stuck CPUs at its end, but not if the limit of its CPU has throttled it.  So if
  * this function begins no run, check here.
  */
 static enum hrtimer_restart theap_queue_resumed(struct hrtimer *hrtimer)
@@ -615,7 +638,7 @@ static enum hrtimer_restart theap_queue_resumed(struct hrtimer *hrtimer)
 		theap_budget_note_latency(hrtimer);
 		theap_steal_after_run(theap_queue_unthrottle(queue));
 	}
-	return HRTIMER_NORESTART;	/* the end of the run or throttling arms queue->hrtimer */
+	return HRTIMER_NORESTART;	/* the run, or the end of throttling, arms queue->hrtimer */
 }
 
 /* Attach the two hrtimers by which the owning CPU runs a queue. */

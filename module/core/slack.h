@@ -4,14 +4,14 @@
  *
  * A timer with slack s, due at t, may expire anywhere in [t, t + s].  It expires at the
  * roundest time in that window: the time that is a multiple of the largest power of two, in
- * units of 1/64 ms.  So timers of any slack share a bucket (bucket.c) if the same time is
- * the roundest in their windows.
+ * units of 1/64 ms.  Timers that expire at the same time share a bucket (bucket.c), which has one
+ * heap entry for all of them, whatever their slack is.
  *
- * Let p be the largest power of two that is not above s.  Each window of s contains a
- * multiple of p.  If s is just below 2p, nearly all windows also contain a multiple of 2p, which is
- * rounder.  So few timers with that slack expire at an odd multiple of p.  But if timers are dense,
- * nearly each odd multiple needs a bucket for these few.  Then there are up to twice as many
- * buckets as multiples of s.
+ * How many buckets does a slack s need?  Let p be the largest power of two that is not above s.
+ * Each window of s contains a multiple of p.  If s is just below 2p, nearly all windows also
+ * contain a multiple of 2p, which is rounder.  So few timers expire at an odd multiple of p, such
+ * as 3p.  But if there are many timers, these few need a bucket at nearly each odd multiple.  Then
+ * there is a bucket at each multiple of p: about twice as many buckets as multiples of s.
  *
  * The unit makes 1 ms, 2 ms, 4 ms and so on powers of two: timers with such a slack expire at
  * multiples of it.
@@ -38,8 +38,9 @@
  * than 0.  If the unit that contains @when ends after THEAP_NEVER, return THEAP_NEVER.  If @slack
  * is 0, return @when.
  *
- * The time is a number of units in (before, last], which are variables below.  The number has the
- * bits of last down to the highest bit in which last differs from before, and zeros below that bit.
+ * The result is a number of units above @before and up to @last, two variables below.  Of these
+ * numbers it ends in the most zero bits.  It has the bits of @last down to the highest bit in which
+ * @last differs from @before, and zeros below that bit.
  */
 static inline s64 theap_round_deadline(s64 when, u64 slack)
 {
@@ -67,8 +68,9 @@ static inline s64 theap_timer_round(const struct theap_timer *timer, s64 when)
  *
  * The slack is stored as a number of units, of which the 16 highest significant bits are kept.
  *
- * Context: in a claim, or in the check() or expire() operation of the timer.  The slack applies to
- * the next deadline that theap_timer_schedule() gets, or that the operation returns.
+ * Context: the caller has claimed @timer by theap_timer_claim(), or is the check() or expire()
+ * operation of @timer.  The slack applies to the next deadline that theap_timer_schedule() gets, or
+ * that the operation returns.
  */
 static inline void theap_timer_set_slack(struct theap_timer *timer, u64 slack)
 {

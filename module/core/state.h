@@ -5,11 +5,11 @@
  * The state machine and its names are those of Go's runtime from 1.14 to 1.22.  Stop and
  * postpone are cheap: they change the timer and leave the heap as it is.  The owner is the
  * code that holds the lock of the queue that the timer is queued in.  The owner updates the
- * heap later, at the latest when the entry of the timer, or of its bucket, is due.
+ * heap later, at the latest when the heap entry of the timer, or of its bucket, is due.
  *
  *	state			is the timer queued?		stable	changed by
  *	NO_STATUS		no				yes	any CPU
- *	WAITING			yes, at its deadline, or early	yes	any CPU
+ *	WAITING			yes, at its deadline, or before	yes	any CPU
  *	RUNNING			yes				no	the owner
  *	DELETED			yes, until the owner removes it	yes	any CPU
  *	REMOVING		yes				no	the owner
@@ -19,8 +19,10 @@
  *	MODIFIED_LATER		yes, at or before its deadline	yes	any CPU
  *	MOVING			yes				no	the owner
  *
- * "Changed by" names the code that may move a timer out of the state.  A timer in WAITING is queued
- * after its deadline if its function waits in the batch of another run (__theap_expire() in run.c).
+ * "Changed by" names the code that may move a timer out of the state.  To claim a timer is to move
+ * it to MODIFYING: then no other code changes the timer until the claim ends.  A timer in WAITING
+ * is queued after its deadline if another run has yet to call its function for an earlier expiry
+ * (__theap_expire() in run.c).
  *
  * A timer is queued if it has a heap entry of its own, or if it is in a bucket (bucket.c).
  * A bucket has a heap entry until it is empty.  An early bucket is due before the deadlines of its
@@ -78,7 +80,7 @@ static inline enum theap_status theap_status(const atomic_t *status)
 	return atomic_read_acquire(status);
 }
 
-/* The timer is neither queued nor claimed.  Its function may still run. */
+/* The timer is not queued, and no code changes it now.  Its function may still run. */
 static inline bool theap_status_is_idle(enum theap_status s)
 {
 	return s == THEAP_NO_STATUS || s == THEAP_REMOVED;
@@ -129,11 +131,12 @@ static inline void __theap_leave(atomic_t *status, enum theap_status from,
 }
 
 /*
- * The transitions of a stop, and of claim and commit (timer.h): any CPU may make them, without a
- * lock.
+ * The transitions that any CPU may make, without a lock.  One exchange stops a timer.  Other
+ * changes take two steps: claim the timer (move it to MODIFYING), then commit the new state
+ * (timer.h).
  */
 
-/* WAITING, MODIFIED_x -> DELETED: the timer was stopped, and the owner dequeues it later */
+/* WAITING, MODIFIED_x -> DELETED: the timer is stopped; the queue lock holder dequeues it later */
 static inline bool theap_try_pending_to_deleted(atomic_t *status, enum theap_status from)
 {
 	int old = from;
@@ -141,28 +144,29 @@ static inline bool theap_try_pending_to_deleted(atomic_t *status, enum theap_sta
 	return atomic_try_cmpxchg(status, &old, THEAP_DELETED);
 }
 
-/* NO_STATUS, REMOVED, WAITING, DELETED, MODIFIED_x -> MODIFYING */
+/* NO_STATUS, REMOVED, WAITING, DELETED, MODIFIED_x -> MODIFYING: a CPU claims it to change it */
 static inline bool theap_try_stable_to_modifying(atomic_t *status,
 						 enum theap_status from)
 {
 	return __theap_try(status, from, THEAP_MODIFYING);
 }
 
-/* MODIFYING -> WAITING: the timer was not queued or has left its queue, and has been enqueued */
+/* MODIFYING -> WAITING: the timer is enqueued; before, it was not queued, or in another queue */
 /* MODIFYING -> MODIFIED_EARLIER: the new deadline is before the one that the timer is queued at */
 /* MODIFYING -> MODIFIED_LATER: the new deadline is not before the one the timer is queued at */
-/* MODIFYING -> DELETED: the timer was stopped, and the owner dequeues it later */
-/* MODIFYING -> what it was: the claim ends with the state in which the timer was claimed */
+/* MODIFYING -> DELETED: the timer is stopped; the holder of the queue lock dequeues it later */
+/* MODIFYING -> what it was: the change of the timer ends, and leaves its state as it was */
 static inline void theap_modifying_to(atomic_t *status, enum theap_status to)
 {
 	__theap_leave(status, THEAP_MODIFYING, to);
 }
 
 /*
- * The transitions of the owner: it makes them under the lock of the queue.
+ * The transitions of the owner, the code that holds the lock of the timer's queue.  The inbox of
+ * the queue is the lock-free list of timers that were moved to an earlier deadline.
  */
 
-/* WAITING -> RUNNING: the owner checks the due timer, or dequeues a bucket */
+/* WAITING -> RUNNING: a run handles the due timer, or an empty bucket's own timer is dequeued */
 static inline bool theap_try_waiting_to_running(atomic_t *status)
 {
 	return __theap_try(status, THEAP_WAITING, THEAP_RUNNING);
@@ -174,19 +178,19 @@ static inline void theap_running_to_no_status(atomic_t *status)
 	__theap_leave(status, THEAP_RUNNING, THEAP_NO_STATUS);
 }
 
-/* RUNNING -> WAITING: the timer is queued again: at a deadline, for a check, or deferred (run.c) */
+/* RUNNING -> WAITING: the run has queued the timer again, at a deadline or for another try */
 static inline void theap_running_to_waiting(atomic_t *status)
 {
 	__theap_leave(status, THEAP_RUNNING, THEAP_WAITING);
 }
 
-/* RUNNING -> MODIFIED_EARLIER: the inbox links the timer, so it cannot expire yet */
+/* RUNNING -> MODIFIED_EARLIER: not expired yet, since the inbox (timers moved earlier) links it */
 static inline void theap_running_to_modified_earlier(atomic_t *status)
 {
 	__theap_leave(status, THEAP_RUNNING, THEAP_MODIFIED_EARLIER);
 }
 
-/* DELETED -> REMOVING: the owner dequeues the stopped timer */
+/* DELETED -> REMOVING: the holder of the queue's lock dequeues the stopped timer */
 static inline bool theap_try_deleted_to_removing(atomic_t *status)
 {
 	return __theap_try(status, THEAP_DELETED, THEAP_REMOVING);
@@ -198,26 +202,26 @@ static inline void theap_removing_to_removed(atomic_t *status)
 	__theap_leave(status, THEAP_REMOVING, THEAP_REMOVED);
 }
 
-/* REMOVING -> DELETED: the inbox links the timer, so it cannot be dequeued yet */
+/* REMOVING -> DELETED: not dequeued yet, since the inbox (timers moved earlier) links it */
 static inline void theap_removing_to_deleted(atomic_t *status)
 {
 	__theap_leave(status, THEAP_REMOVING, THEAP_DELETED);
 }
 
-/* WAITING, DELETED, MODIFIED_x -> MOVING: the owner requeues the timer, or drains the inbox */
+/* WAITING, DELETED, MODIFIED_x -> MOVING: the lock holder requeues it or drains the inbox */
 static inline bool theap_try_queued_to_moving(atomic_t *status,
 					      enum theap_status from)
 {
 	return __theap_try(status, from, THEAP_MOVING);
 }
 
-/* MOVING -> WAITING: the timer is queued at its new deadline, or in an early bucket */
+/* MOVING -> WAITING: the timer is queued at its new deadline, or in a bucket that is due before */
 static inline void theap_moving_to_waiting(atomic_t *status)
 {
 	__theap_leave(status, THEAP_MOVING, THEAP_WAITING);
 }
 
-/* MOVING -> WAITING, DELETED, MODIFIED_LATER: the timer has left the inbox, and is as it was */
+/* MOVING -> WAITING, DELETED, MODIFIED_LATER: the timer was only unlinked from the inbox */
 static inline void theap_moving_undo(atomic_t *status, enum theap_status from)
 {
 	__theap_leave(status, THEAP_MOVING, from);

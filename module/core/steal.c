@@ -10,15 +10,16 @@
  *  - on a virtual machine, while the host has stopped it.
  *
  * Then code on another CPU, the thief, runs the queue.  In Go, likewise, a P (a processor of the
- * scheduler) with nothing to do runs the timers of other Ps.  A stolen run is charged to the
- * thief's CPU, and to the account of the queue on that CPU.
+ * scheduler) with nothing to do runs the timers of other Ps.  A thief's run is charged to two
+ * limits of CPU time (budget.c): that of the thief's CPU, and that of the queue's account on that
+ * CPU.
  *
- * A queue is stuck if an entry is overdue by steal_us (a module parameter), and no run of the
- * queue has made progress for steal_us: none has begun, collected a batch or ended.  The time for
- * which the queue is throttled after a run, at most 10 s (budget.c), counts as part of that run.
- * The throttling by a deferred notification (arm.c) counts as progress, too.  So a CPU that has too
- * much to do is not stuck, although its timers are late.  And a user that exceeds a limit gets no
- * time of other CPUs.
+ * A queue is stuck if two things hold.  Its first deadline is overdue by steal_us (a module
+ * parameter).  And no run of the queue has made progress for steal_us: none has begun, collected a
+ * batch or ended.  While the queue is throttled at a limit of CPU time, at most 10 s, it counts as
+ * making progress.  A run begins such a throttling at its end; an IPI handler may begin one, too
+ * (theap_queue_defer() in arm.c).  So a CPU that has too much to do is not stuck, although its
+ * timers are late.  And a user that exceeds a limit gets no time of other CPUs.
  *
  * The owning CPU may get stuck in the middle of a run: the host stops it, or on PREEMPT_RT a task
  * preempts the run.  So a queue has two runs, one of the owning CPU and one of a thief, and both
@@ -32,8 +33,8 @@
  *
  *	caller					queues	clocks
  *	the end of a run, if the CPU has time	32	all
- *	left for runs; code that unthrottles a
- *	queue, if nothing is due in it then
+ *	left for runs; the end of a queue's
+ *	throttling, if nothing is due then
  *	a task that is about to sleep		64	the clock of its timers
  *	the watchdog (watchdog.c)		all	all
  *
@@ -46,7 +47,8 @@
  * not charged to the task or to its control group, and its priority does not apply to them.
  *
  * A scan visits only queues that have timers, or have had timers since the watchdog scanned last
- * (queues.c).  It reads two words of each queue, @first and @earliest.  The cache line of each word
+ * (queues.c).  It reads two words of each queue: @first, the first deadline of the heap, and
+ * @earliest, that of the inbox (the list of timers moved earlier).  The cache line of each word
  * stays in the caches of all scanning CPUs, until a CPU writes to that line.  A scan locks only
  * stuck queues, by trylock, since the stuck CPU may hold the lock.
  *
@@ -66,19 +68,20 @@
  *    progress, or that nothing is due.  If the owning CPU wakes up during a thief's run, both CPUs
  *    run the queue, and each batch goes to one of them.
  *
- * 2. A thief's run against the owning CPU, which arms the hrtimer.  The thief leaves @armed and the
- *    hrtimer as they are.  The queue was stuck.  So the hrtimer is set to a past deadline, or a
- *    notification is on its way.  Or the owning CPU has yet to end a run, or to unthrottle the
- *    queue.  When the owning CPU wakes up, it runs the queue or arms the hrtimer.  If the thief has
- *    run the timers by then, the owning CPU's run finds nothing due.  At the end of its own run the
- *    thief notifies the owning CPU, since the thief may have drained the inbox.  arm.c has the
- *    reason, at theap_queue_stolen_run_ended().
+ * 2. A thief's run against the owning CPU, which alone arms the hrtimer of the queue.  The thief
+ *    changes neither the hrtimer nor @armed, the deadline that it is armed for.  Since the queue
+ *    was stuck, one of three things is pending on the owning CPU: the hrtimer, set to a past
+ *    deadline; a notification; or the end of a run or of a throttling.  So when the owning CPU
+ *    wakes up, it runs the queue or arms the hrtimer.  If the thief has run the timers by then, the
+ *    owning CPU's run finds nothing due.  At the end of its own run the thief notifies the owning
+ *    CPU, since the thief may have drained the inbox: theap_queue_stolen_run_ended() in arm.c has
+ *    the reason.
  *
- * 3. A throttled thief arms @thief_resume on its own CPU, to continue there.  That CPU may get
- *    stuck before @thief_resume fires.  Then another thief continues, or the owning CPU when it
- *    wakes up.  @thief_resume runs the queue only if a timer is due and no other thief runs the
- *    queue.  It does not run a throttled queue.  Nor does it run a queue if the owning CPU is in a
- *    run of the queue and that run makes progress.
+ * 3. If a thief's run is throttled, the thief arms the hrtimer @thief_resume of the queue on its
+ *    own CPU, to continue there.  That CPU may get stuck before @thief_resume fires.  Then another
+ *    thief continues, or the owning CPU when it wakes up.  @thief_resume runs the queue only if a
+ *    timer is due and no other thief runs the queue.  It does not run a throttled queue.  Nor does
+ *    it run a queue if the owning CPU is in a run of the queue and that run makes progress.
  *
  *    A throttled owning CPU waits with an hrtimer of its own, @resume.  A thief cannot use
  *    @resume: if the function of @resume runs on the owning CPU when the thief arms
@@ -96,8 +99,8 @@
  * at most THEAP_BATCH, wait for it: no other CPU knows which of them have been called.  If a CPU
  * stops while it holds the lock of a queue, the queue waits.  If both the owning CPU and the thief
  * stop in the middle of a run, no third CPU runs the queue.  If a thief's CPU stops between the end
- * of its run and the IPI, a third CPU can steal.  The owning CPU does not run the queue, since it
- * has not been notified.
+ * of its run and the IPI that notifies the owning CPU, a third CPU can steal.  The owning CPU does
+ * not run the queue, since it has not been notified.
  */
 #include <linux/ktime.h>
 #include <linux/minmax.h>
@@ -157,9 +160,10 @@ u64 theap_steal_ns(void)
 }
 
 /*
- * Is a queue stuck?  @now is the time on its clock, and @monotonic that on CLOCK_MONOTONIC.  A scan
- * calls this function without the lock, and theap_queue_steal() calls it again with the lock.  The
- * queues of this CPU do not count as stuck: this CPU need not steal its own timers.
+ * Is a queue stuck: is a timer overdue by @ns, and has no run made progress for @ns?  @now is the
+ * time on the queue's clock, and @monotonic that on CLOCK_MONOTONIC.  A scan calls this function
+ * without the lock, and theap_queue_steal() calls it again with the lock.  The queues of this CPU
+ * do not count as stuck: this CPU need not steal its own timers.
  */
 static bool theap_queue_is_stuck(struct theap_queue *queue, s64 now, u64 monotonic, u64 ns)
 {
@@ -250,9 +254,9 @@ static bool theap_steal_scan(struct theap_thief *thief, unsigned long clocks, un
 	}
 	rcu_read_unlock();
 	/*
-	 * The softirq begins at the queue that the task has found.  A task and a softirq may
-	 * write @at at the same time.  Then the next scan begins at another queue, which is
-	 * harmless.
+	 * A task that has found a stuck queue does not run it.  The next scan, in a softirq that
+	 * the task begins, starts at that queue and runs it.  A task and a softirq may write @at at
+	 * the same time.  Then the next scan begins at another queue, which is harmless.
 	 */
 	data_race(thief->at = ended && scan == THEAP_SCAN_FIND ? here : at);
 	return ended;
@@ -296,9 +300,11 @@ void theap_steal_after_run(u64 now)
 
 /**
  * theap_steal_before_sleep - scan queues before a task waits for timers
- * @placement: of these timers; with a manual clock do nothing, since no CPU drives that clock
+ * @placement: has the clock of these timers; if it is manual, do nothing, since such a clock has
+ *             no CPU that could be stuck
  *
- * If a queue is stuck, a softirq of this CPU scans the same number of queues, for all clocks.
+ * Scan only queues of that clock.  If one is stuck, begin a softirq on this CPU, which scans up to
+ * THEAP_STEAL_QUEUES_BEFORE_SLEEP queues of all clocks, and runs those that are stuck.
  *
  * Context: task, about to sleep.
  */
@@ -315,9 +321,10 @@ void theap_steal_before_sleep(const struct theap_placement *placement)
 /*
  * The function of @scan: scan in a softirq, and run the stuck queues.
  *
- * A task in theap_steal_before_sleep() may move to another CPU after it has chosen @scan of the old
- * CPU.  The task then arms @scan on the new CPU, so @scan fires there.  The scan begins at @at of
- * the new CPU, and may miss the queue that the task has found.
+ * Each CPU has an hrtimer @scan, and a place @at where its next scan begins.  A task in
+ * theap_steal_before_sleep() may move to another CPU after it has chosen the hrtimer of the old
+ * CPU.  That hrtimer then fires on the new CPU.  So this function scans from @at of the new CPU,
+ * and may miss the queue that the task has found.
  */
 static enum hrtimer_restart theap_thief_scans(struct hrtimer *hrtimer)
 {
@@ -335,8 +342,9 @@ void theap_steal_all(void)
 }
 
 /*
- * Continue a stolen run that was throttled.  Do nothing if the owning CPU is in a run of the queue
- * that makes progress, or if the queue is throttled.  Context: softirq.
+ * Continue a thief's run that was throttled: on this CPU, run the queue of a stuck CPU.  Do nothing
+ * if the owning CPU is in a run of the queue that makes progress, since that CPU is not stuck any
+ * more.  Do nothing, too, if the queue is throttled.  Context: softirq.
  */
 static void theap_steal_resume(struct theap_queue *queue)
 {
@@ -349,7 +357,7 @@ static void theap_steal_resume(struct theap_queue *queue)
 	rcu_read_unlock();
 }
 
-/* The function of @thief_resume: continue the throttled run of a thief. */
+/* The function of @thief_resume: run the queue of a stuck CPU again, after a throttled run. */
 static enum hrtimer_restart theap_thief_resumed(struct hrtimer *hrtimer)
 {
 	theap_budget_note_latency(hrtimer);
@@ -379,8 +387,8 @@ void theap_steal_init(void)
 }
 
 /*
- * Turn stealing off.  No CPU steals after the next grace period.  No context is open, so no task
- * arms @scan again.
+ * Turn stealing off.  No CPU steals after the next grace period.  No context, an open file of the
+ * device, is left.  So no task waits for timers and arms @scan again.
  *
  * Context: task, may sleep.
  */

@@ -9,17 +9,20 @@
  *
  * For each queue that the timers have used, a sync computes such a time, the earliest of:
  *
- *	@first, @earliest	the heap and the inbox; 0 if the inbox is long, or if drained inbox
- *				entries or extraction holes are left
- *	@claimed		timers of the inbox that other CPUs keep claimed (owner.c): 0 if
+ *	@first, @earliest	the heap, and the inbox (the list of timers moved earlier); 0 if the
+ *				inbox is long, or if work on either is unfinished: drained inbox
+ *				entries, or holes in the heap (extract.c), are left
+ *	@claimed		timers of the inbox that other CPUs are changing (owner.c): 0 if
  *				there are any, since their deadlines are not known
- *	@least of the two runs	the batches whose functions are being called
+ *	@least of the two runs	the batches whose functions are being called, by the owning CPU and
+ *				by a thief (steal.c)
  *
  * A sync reads all of them with the lock of the queue.  A run takes timers out of the heap, and
  * sets @least, in one hold of the lock.  So each timer whose function is still to be called counts
  * in at least one of the three rows.
  *
- * A deferred timer (__theap_expire() in run.c) is queued at a time later than its deadline:
+ * One run may find a timer due whose function the other run has yet to call.  It defers the timer:
+ * it queues the timer at a time later than its deadline (__theap_expire() in run.c):
  *
  *	owning CPU			thief				sync
  *	  batch with the ticker at 10
@@ -28,8 +31,9 @@
  *	  ends the batch
  *									@first 75: not 20
  *
- * So if the earliest of the three rows is not later than @deferred, the time is 0, as for @claimed.
- * After a step of the clock back, @deferred may be far ahead.  Then the sync ignores @deferred.
+ * The field @deferred of the queue is the time to which a run last deferred a timer.  If the
+ * earliest of the three rows is not later than @deferred, the time is 0, as for @claimed.  After a
+ * clock step back, @deferred may be far ahead.  Then the sync ignores @deferred.
  *
  * If the time of a queue is not later than the start of the sync, the sync waits.  It runs no queue
  * meanwhile: CPUs run their own queues.  A sync that waits lets a softirq steal the timers of stuck
@@ -38,8 +42,8 @@
  * returns a time that has passed.  That time is a correct result: only events from that time on may
  * be missing.
  *
- * With a manual clock, no CPU drives the queue.  So the sync does not wait: the caller expires what
- * is due.
+ * With a manual clock, no CPU runs the queue by itself.  So the sync does not wait: the caller
+ * expires what is due.
  */
 #include <linux/delay.h>
 #include <linux/ktime.h>
@@ -73,10 +77,11 @@ static s64 __theap_sync_next(struct theap_queue *queue)
 	/* Pairs with the release in theap_run_call(), too. */
 	next = min(next, smp_load_acquire(&queue->stolen.least));
 	/*
-	 * A run defers a timer by THEAP_DEFER_ACTIVE.  If @deferred is further ahead than that, the
-	 * clock was stepped back after the deferral.  Then ignore @deferred: the deferral may be
-	 * long ago.  But if the deferral was just before the step, the deferred timer is still
-	 * queued at @deferred.  Then the result may be later than that timer's deadline.
+	 * If a due timer cannot expire yet, a run defers it: the run queues the timer at @deferred,
+	 * THEAP_DEFER_ACTIVE ahead.  So the timer's deadline may be earlier than @next: return 0.
+	 * If @deferred is further ahead than that, the clock was stepped back since then.  Ignore
+	 * @deferred in that case, since the deferral may be long ago.  If it was just before the
+	 * step, the result may be later than the deadline of the deferred timer.
 	 */
 	if (next <= queue->deferred &&
 	    queue->deferred - theap_queue_now(queue) <= THEAP_DEFER_ACTIVE)
@@ -116,7 +121,8 @@ static bool theap_sync_sleep(const struct theap_placement *placement, u64 *end)
 
 /**
  * theap_sync - wait for the timers that are due now, and find the next deadline
- * @placement: of the timers
+ * @placement: has the clock of the timers, and the account or the manual clock that has
+ *             their queues
  * @queues:    the numbers of all queues that the timers have been queued in.  Not used with a
  *             manual clock, which has only one queue
  *
@@ -127,10 +133,10 @@ static bool theap_sync_sleep(const struct theap_placement *placement, u64 *end)
  * Return: a time.  All timers that were queued before the call, with deadlines before that time,
  * have expired.  For a timer with slack, its rounded deadline counts.  THEAP_NEVER: no queued timer
  * is due at any time.  A stopped or postponed timer may make the time too early.  After a clock
- * step back, a deferred timer may make the time too late (__theap_sync_next()).  The time may have
- * passed, or be 0: after a signal, or if the wait of THEAP_SYNC_WAIT has ended before a due timer
- * has expired, or before another CPU has ended a claim.  The time may also pass during the call.
- * With a manual clock, another task may advance the clock during the call.
+ * step back, a timer that a run has deferred may make the time too late (__theap_sync_next()).  The
+ * time may have passed, or be 0: after a signal, or if the wait of THEAP_SYNC_WAIT has ended before
+ * a due timer has expired, or while another CPU changes a timer.  The time may also pass during the
+ * call.  With a manual clock, another task may advance the clock during the call.
  */
 s64 theap_sync(const struct theap_placement *placement, const struct cpumask *queues)
 {
