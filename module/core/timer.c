@@ -9,14 +9,18 @@
  *	move 50 to 5		WAITING -> MODIFYING -> MODIFIED_EARLIER, inbox
  *
  * None of the three calls changes the heap, which still has 10 at its top and 20 below.
- * The third call adds its timer to the inbox, from which the owner requeues it.  The hrtimer
- * is armed for 10.  Since 5 is earlier, the third call also notifies the owning CPU.
+ * The third call adds its timer to the inbox, the queue's lock-free list of timers that were moved
+ * earlier.  The owner, the code that holds the queue's lock, requeues the timers of the inbox.  The
+ * hrtimer is armed for 10.  Since 5 is earlier, the third call also notifies the owning CPU, which
+ * arms the hrtimer for 5.
  *
- * The races:
+ * The races, in which (K) and (L) name two barriers that pair:
  *
  * 1. Two CPUs modify one timer.  One moves the timer to MODIFYING, the other spins.
  *
- * 2. A modify against the end of a run, which arms the hrtimer.  The fields are those of the queue:
+ * 2. A modify against the end of a run, which has expired due timers and then arms the hrtimer.
+ *    Of the fields of the queue, @first is the first deadline of the heap and @earliest that of the
+ *    inbox.  @armed is what the hrtimer is armed for.
  *
  *	modify					run
  *	  inbox <- timer			  armed <- THEAP_NEVER
@@ -36,15 +40,15 @@
  *	  if not, inbox <- timer		  if y is MODIFIED_EARLIER: requeue
  *	  status: -> MODIFIED_EARLIER		  status: -> WAITING if requeued, else y
  *
- *    Both states are locks, so one side is first.  If the modify is first, the owner finds
- *    MODIFIED_EARLIER, and requeues the timer.  If the owner is first, the modify finds that the
- *    inbox does not link the timer, and adds the timer again.
+ *    MODIFYING and MOVING are locks on the timer, so one side is first.  If the modify is first,
+ *    the owner finds MODIFIED_EARLIER, and requeues the timer.  If the owner is first, the modify
+ *    finds that the inbox does not link the timer, and adds the timer again.
  *
- * 4. A modify on another CPU, against the owner of the old queue.  The modify moves the timer to
- *    the queue that a start on the CPU of the modify would choose:
+ * 4. A modify on another CPU than the owning one, against the owner of the timer's queue.  The
+ *    modify moves the timer to the queue that a start on the CPU of the modify would choose:
  *
  *	modify					owner of the old queue
- *	  status: x -> MODIFYING		  has the lock
+ *	  status: x -> MODIFYING		  has the lock of the old queue
  *	  try the lock of the new queue		  finds the timer in MODIFYING
  *	  try the lock of the old queue		  leaves the timer for later
  *	  dequeue, unlock the old queue
@@ -53,10 +57,10 @@
  *
  *    If the modify does not get both locks, the timer stays in the old queue.
  *
- * A timer does not move during theap_timer_stop_sync(): only its own function may start it then,
- * and while @active is not 0, the timer keeps its queue.  But the timer's function may end the life
- * of the timer, which sets @queue of the timer to NULL.  So theap_timer_dequeue() reads @queue
- * again under the lock.
+ * A timer does not move during theap_timer_stop_sync(): only its own function may start it then.
+ * Until a run has called that function, @active of the timer is not 0, and the timer keeps its
+ * queue.  But the function may call theap_timer_unreserve(), which sets @queue of the timer to
+ * NULL.  So theap_timer_dequeue() reads @queue again under the lock.
  */
 #include <linux/irqflags.h>
 #include <linux/ktime.h>
@@ -75,25 +79,30 @@
 #include "verify.h"
 
 /*
- * If the inbox has 256 entries, a run begins at once and drains it.  In a heap of a million,
- * moving 256 timers earlier takes 20 us (queue.h).  Their entries sift up, which is cheaper
- * than sifting down.
+ * If the inbox, the list of timers that were moved earlier, has 256 entries, a run of the queue
+ * begins at once and requeues them.  In a heap of a million that takes 20 us (queue.h): the heap
+ * entries of these timers sift up, which is cheaper than sifting down.
  */
 #define THEAP_INBOX_MAX		256
 
 /*
- * The caller that adds every 16th entry to an inbox drains up to 16 entries itself if the queue
- * lock is free.  That takes 1.3 us, with interrupts off.
+ * The inbox is the list of timers that were moved earlier.  Each 16th entry makes the caller that
+ * adds it requeue up to 16 timers of the inbox itself, if the queue's lock is free.  That takes
+ * 1.3 us, with interrupts off.
  */
 #define THEAP_INBOX_DRAIN	16
 
-/* Before a push, the owner removes or requeues at most this many timers at the top of the heap. */
+/*
+ * Before a start pushes a timer, it removes stopped timers from the top of the heap, and requeues
+ * modified ones: at most this many, since interrupts are off.
+ */
 #define THEAP_PUSH_CLEAN	4
 
 /*
- * A CPU moves at most one queued timer per 100 us, with bursts of at most 200, to the queue that a
- * start would choose.  A move takes two locks and about 1 us.  So CPUs that share timers spend at
- * most 1 % of their time on moves.
+ * A CPU that modifies a timer of another CPU's queue may move the timer, mostly to its own queue
+ * (theap_timer_move()).  It moves at most one timer per 100 us, with bursts of at most 200.  A move
+ * takes two locks and about 1 us.  So CPUs that modify the same timers in turn spend at most 1 % of
+ * their time on moves.
  */
 #define THEAP_MOVE_GAP		(100 * NSEC_PER_USEC)
 #define THEAP_MOVE_BURST	200
@@ -135,8 +144,9 @@ void theap_timer_init(struct theap_timer *timer, const struct theap_timer_ops *o
  * @claim: filled in; the caller may pass it to theap_timer_schedule() or _cancel(), and
  *         must pass it to _commit() soon
  *
- * Context: any.  Turns interrupts off until theap_timer_commit().  While the timer is in a
- * transient state, spins with interrupts as they were.
+ * Context: any.  Turns interrupts off until theap_timer_commit().  If another CPU works on the
+ * timer, the timer is in a transient state, such as MODIFYING.  Until that state ends, this
+ * function spins with interrupts as they were.
  */
 void theap_timer_claim(struct theap_timer *timer, struct theap_claim *claim)
 {
@@ -162,9 +172,11 @@ void theap_timer_claim(struct theap_timer *timer, struct theap_claim *claim)
 }
 
 /*
- * Add the timer to the inbox, unless it is there already, and lower @earliest to its new deadline.
+ * Add the timer to the inbox, the list of timers to be moved earlier, unless it is there already.
+ * Lower @earliest, the first deadline in the inbox, to the timer's new deadline @when.
  *
- * At THEAP_INBOX_MAX entries @earliest becomes 0, so the owning CPU begins a run at once.
+ * At THEAP_INBOX_MAX entries lower @earliest to 0: then the hrtimer is due, and the owning CPU
+ * begins a run at once, which drains the inbox.
  */
 static void theap_timer_to_inbox(struct theap_claim *claim, s64 when)
 {
@@ -183,13 +195,14 @@ static void theap_timer_to_inbox(struct theap_claim *claim, s64 when)
 	}
 	/*
 	 * Read @earliest after llist_add(), a full barrier that pairs with llist_del_all()
-	 * in __theap_adjust().  There the owner clears @earliest, then empties the inbox.
-	 * The clear may erase the value that this function reads or writes here.  That loses no
-	 * deadline: the llist_del_all() after the clear, or an earlier one, drains this timer.
+	 * in __theap_adjust().  There the holder of the queue's lock sets @earliest to
+	 * THEAP_NEVER, then empties the inbox.  Its store may erase the value that this function
+	 * reads or writes here.  That loses no deadline: the llist_del_all() after that store, or
+	 * an earlier one, drains this timer.
 	 *
-	 * If @earliest is not later than @when, the code that has lowered @earliest notifies the
-	 * CPU.  But the host may stop that code before it does.  So also notify the CPU if @armed
-	 * is later than @when.
+	 * If @earliest is not later than @when, the call that has lowered @earliest notifies the
+	 * owning CPU.  But the host of a virtual machine may stop that call before it does.  So
+	 * also notify the owning CPU if its hrtimer is armed for a time later than @when.
 	 */
 	earliest = atomic64_read(&queue->earliest);
 	while (when < earliest && !lowered)
@@ -205,16 +218,20 @@ static void theap_timer_to_inbox(struct theap_claim *claim, s64 when)
 static struct theap_queue *theap_timer_target(const struct theap_timer *timer,
 					      const struct theap_placement *placement)
 {
-	/* Pairs with the release in theap_run_call(). */
+	/*
+	 * If @active is 0, all that the timer's function did is visible from here on.  Pairs with
+	 * the release in theap_run_call().
+	 */
 	return smp_load_acquire(&timer->active) ? timer->queue : theap_queue_for(placement);
 }
 
 /*
  * Enqueue a claimed timer that is not queued.
  *
- * If the queue is not settled, clean the top of the heap first: if this timer were at the top
- * already, clean would wait for the claim.  If the queue is settled, and the push makes the top no
- * earlier than the published first deadline, the queue is still settled.
+ * If the timer at the top of the heap is not WAITING, the queue is not settled: __theap_clean()
+ * removes stopped timers from the top, and requeues modified ones.  Call it before the push: if the
+ * claimed timer were at the top already, the function would wait for the claim.  A settled queue
+ * stays settled if the push makes the top no earlier than @first, the published first deadline.
  */
 static void __theap_timer_enqueue(struct theap_claim *claim, struct theap_queue *queue, s64 when)
 	__must_hold(&queue->lock)
@@ -230,8 +247,9 @@ static void __theap_timer_enqueue(struct theap_claim *claim, struct theap_queue 
 	claim->to = THEAP_WAITING;
 	trace_timerheap_start(claim, when);
 	/*
-	 * @wanted: let the caller allocate buckets for the next timers.  This timer may have got a
-	 * heap entry of its own, since no bucket was spare.
+	 * The queue has too few spare buckets, heap entries that several timers share: let the
+	 * caller allocate buckets for the next timers.  This timer may have got a heap entry of its
+	 * own, since no bucket was spare.
 	 */
 	if (unlikely(queue->buckets.wanted) && !claim->grow)
 		claim->grow = queue;
@@ -253,9 +271,10 @@ static void theap_timer_left(struct theap_timer *timer, struct theap_queue *befo
 }
 
 /*
- * Enqueue a claimed timer that is not queued, and move its reservation.  If the queue of its
- * placement has no room, enqueue the timer where its reservation is.  But a caller that has set
- * @may_retry gets -EAGAIN: it lets the queue of the placement grow, and then tries again.
+ * Enqueue a claimed timer that is not queued.  Move its reservation, which is one heap position, to
+ * the queue of its placement.  If that queue has no position left, enqueue the timer in the queue
+ * where its reservation is.  But if the caller has set @may_retry, return -EAGAIN: the caller lets
+ * the queue of the placement grow, and then tries again.
  *
  * Return: 0 or -EAGAIN.
  */
@@ -281,7 +300,8 @@ static int theap_timer_push(struct theap_claim *claim, const struct theap_placem
 }
 
 /*
- * Dequeue a claimed timer if the lock of its queue is free and no bulk extraction is on.
+ * Dequeue a claimed timer if the lock of its queue is free and no run extracts due entries in bulk.
+ * A bulk extraction leaves holes in the heap, and then the removal of an entry could take long.
  * Return: whether the timer was dequeued.
  */
 static bool __theap_timer_leave(struct theap_timer *timer)
@@ -317,8 +337,9 @@ static bool theap_timer_move(struct theap_claim *claim, const struct theap_place
 
 	queue = theap_queue_for(placement);
 	/*
-	 * A timer that an inbox links must not leave its heap.  If @active is not 0, the timer
-	 * stays in the queue of the run, as in theap_timer_target().
+	 * A timer that an inbox links must not leave its queue: code that holds only the lock of
+	 * that queue drains the inbox.  If @active is not 0, the timer stays in the queue of the
+	 * run, as in theap_timer_target().
 	 */
 	if (queue == before || theap_timer_in_inbox(timer) || smp_load_acquire(&timer->active))
 		return false;
@@ -343,16 +364,17 @@ static bool theap_timer_move(struct theap_claim *claim, const struct theap_place
 /**
  * theap_timer_schedule - make a claimed timer expire at a deadline
  * @claim:     the claim
- * @placement: of the timer; the same in each call for one timer
+ * @placement: defines the queue that a start chooses; the same in each call for one timer
  * @when:      the deadline on the clock of @placement, greater than 0; the timer may
  *             expire later by its slack
  *
  * A timer that is queued on another CPU may move to the queue that a start would choose now.
  *
- * This function may set @claim->grow to a queue that lacked room or a bucket.  After the commit,
- * the caller may let the queue in @claim->grow grow.
+ * This function may set @claim->grow to a queue that lacks heap positions or spare buckets (heap
+ * entries that several timers share).  After the commit, the caller may let that queue grow.
  *
- * Context: in a claim.  Locks a queue if the timer is not queued; tries locks if it may move.
+ * Context: between claim and commit.  Locks a queue if the timer is not queued.  If the timer may
+ * move, only tries the locks of both queues.
  * Return: 0; or -EAGAIN, only if @claim->may_retry is set: the timer is unchanged.  After the
  * commit, the caller lets the queue @claim->grow grow, and tries again.
  */
@@ -420,8 +442,9 @@ void theap_timer_commit(struct theap_claim *claim)
 {
 	theap_modifying_to(&claim->timer->status, claim->to);
 	/*
-	 * A drain clears @earliest.  Another caller that has just lowered @earliest may then find
-	 * it cleared, and not notify the CPU.  So notify the CPU after a drain, too.
+	 * A drain sets @earliest to THEAP_NEVER, and lowers @first a moment later.  Another caller
+	 * that has just lowered @earliest may read both in between.  Then it finds no early
+	 * deadline, and does not notify the owning CPU.  So this caller notifies that CPU.
 	 */
 	if (claim->drain_inbox)
 		theap_queue_drain_inbox(claim->queue);
@@ -436,9 +459,10 @@ void theap_timer_commit(struct theap_claim *claim)
  *
  * Its function may still run, for an earlier expiry.
  *
- * The exchange fails if the state is not the one that was read.  It succeeds if another CPU has
- * changed the state and then back: then the timer was started or modified meanwhile, and this call
- * stops it.
+ * A compare-and-exchange of the state stops the timer.  If another CPU has changed the state since
+ * this call read it, the exchange fails, and this call tries again.  If another CPU has changed the
+ * state and then changed it back, the exchange succeeds: the timer was started or modified
+ * meanwhile, and this call stops it.
  *
  * Context: any.  Takes no lock.  While the timer is in a transient state, spins.
  * Return: whether the timer was pending.  If it was, it will not expire.
@@ -457,10 +481,17 @@ bool theap_timer_stop(struct theap_timer *timer)
 	return true;
 }
 
-/* Try to dequeue a stopped timer.  Return: whether the timer is neither queued nor active. */
+/*
+ * Try to dequeue a stopped timer.  Return: true if the timer is not queued any more, and no call of
+ * its function is pending or under way.
+ */
 static bool theap_timer_dequeue(struct theap_queue *queue, struct theap_timer *timer)
 {
-	/* Dropping a hole costs a tenth of extracting an entry, so the limit of holes is higher. */
+	/*
+	 * A bulk extraction of due entries may leave holes at the end of the heap: drop them before
+	 * the timer is removed.  The limit for holes is higher than that for timers, since dropping
+	 * a hole costs a tenth of extracting an entry.
+	 */
 	unsigned int budget = THEAP_BATCH, holes = 16 * THEAP_BATCH;
 	bool out = false;
 	unsigned long flags;
@@ -471,8 +502,9 @@ static bool theap_timer_dequeue(struct theap_queue *queue, struct theap_timer *t
 		if (theap_heap_drop_last_holes(&queue->heap, &holes))
 			__theap_remove(queue, timer);
 		/*
-		 * A run raises @active and sets an idle state in one hold of this lock.  So if the
-		 * state is idle here, @active counts each call of the function that is to come.
+		 * A run that expires the timer raises @active and sets the new state before it
+		 * releases this lock.  So if the state is idle here (the timer is not queued),
+		 * @active counts each call of the function that is to come.
 		 */
 		out = theap_status_is_idle(theap_status(&timer->status));
 		/* A run lowers @active without the lock, by a release in theap_run_call(). */
@@ -503,14 +535,18 @@ bool theap_timer_stop_sync(struct theap_timer *timer)
 
 	might_sleep();
 	while ((queue = READ_ONCE(timer->queue))) {
-		/* Pairs with the release in theap_run_call(). */
+		/*
+		 * When @active is 0, all that the timer's function did is visible from here on.
+		 * Pairs with the release in theap_run_call().
+		 */
 		while (smp_load_acquire(&timer->active))
 			theap_batch_wait(queue);
 		if (theap_timer_dequeue(queue, timer))
 			break;
 		/*
-		 * Try again: the timer's function has started the timer or has ended its life, or
-		 * a budget was spent before the timer could be dequeued.
+		 * Try again.  The timer's function may have started the timer, or have given up its
+		 * reservation, which sets @queue to NULL.  Or the limit of work in one hold of the
+		 * lock was reached before the timer could be dequeued.
 		 */
 		theap_timer_stop(timer);
 		cond_resched();

@@ -10,15 +10,17 @@
  *	start, modify	claim, schedule, commit
  *	other fields	claim, write the fields, commit: the state does not change
  *
- * Code that changes more than the state, such as the stop of a slot, claims the timer and calls
- * theap_timer_cancel() in place of a stop.
+ * Code that changes more than the state claims the timer, and calls theap_timer_cancel() in place
+ * of a stop.  An example is the stop of a slot, which also writes fields that the program shares.
  *
  * A claim locks a queue only to push a timer that is not queued.  There are two exceptions, which
- * only try locks.  The claim that adds every 16th entry to an inbox drains the inbox at its commit.
- * A schedule on another CPU than that of the timer's queue may move the timer to another queue.
+ * only try locks.  Each 16th entry of an inbox, the list of timers moved earlier, makes the claim
+ * that adds the entry drain the inbox at its commit.  A schedule on another CPU than that of the
+ * timer's queue may move the timer to another queue.
  *
  * The code that uses the core embeds struct theap_timer.  An operations table defines what
- * an expiry does.  The core knows nothing about files, and of a user only the account.
+ * an expiry does.  The core has no code for files.  It knows a user only as an account, which is
+ * charged for the user's memory and CPU time.
  */
 #ifndef THEAP_TIMER_H
 #define THEAP_TIMER_H
@@ -42,9 +44,9 @@ struct theap_timer;
 /**
  * struct theap_expiry - what the expire() operation of a timer has decided
  * @call:        call the function of the timer
- * @idle:        the timer has expired, and has no next deadline.  The timer stays queued for a
- *               check at the time that expire() returns.  So a program that starts the timer again
- *               before that check may need no call (slot.c)
+ * @idle:        the timer has expired and has no next deadline, but stays queued.  At the time that
+ *               expire() returns, the core checks the timer again.  If the program starts the
+ *               timer before that time, a store in shared memory may replace the ioctl (slot.c)
  * @expirations: the number of deadlines that have passed; 0: the timer has not expired, or its
  *               expire() does not count expirations (api.c)
  */
@@ -59,8 +61,8 @@ struct theap_expiry {
  * @check:    return the timer's deadline, which a program may have postponed without a call of
  *            the core.  Return 0 if the deadline is not later than @now, or if only @expire can
  *            handle the timer.  The core calls @check before @expire if the timer has slack, or
- *            if the deadline that the core knows is later than @now: in an early bucket, or after
- *            a clock step back.
+ *            if the deadline that the core knows is later than @now.  The latter happens after a
+ *            clock step back, and if timers share a heap entry that is due before them (bucket.c).
  *            Context: as @expire.  NULL: only calls of the core change the deadline
  * @expire:   decide whether to call @function: fill in @expiry, which the caller has zeroed.
  *            Return the next time at which the timer is due or to be checked, later than @now;
@@ -79,30 +81,33 @@ struct theap_timer_ops {
 };
 
 /*
- * The letters show what protects a field:
+ * The letters show what protects a field.  A transient state, such as MODIFYING, is a lock on the
+ * timer (state.h):
  *
  *	C  the code that has claimed the timer, or has it in another transient state
  *	L  as C, and under the lock of @queue
  *	Q  the lock of @queue, in any state of the timer
- *	R  the run of @queue that has the timer in its batch
+ *	R  the run of @queue that has expired the timer, until it has called the function
  */
 struct theap_timer {
 	atomic_t status;		/* one of the ten states of state.h */
 	struct theap_node node;		/* Q: position in the memory of the heap */
-	s64 when;			/* L: the key of its heap entry; in a bucket, a time before
-					 * which no timer of the bucket is due */
+	s64 when;			/* L: the key of its heap entry; if timers share the entry
+					 * (bucket.c), a time before which none of them is due */
 	s64 nextwhen;			/* C: the deadline, or the time of a check that expire()
 					 * has returned; rounded by slack.  May differ from @when:
-					 * after a modify, in an early bucket (bucket.c), after a
-					 * deferral (run.c), and if @when is THEAP_NEVER because
-					 * the inbox links the timer (owner.c) */
-	struct theap_queue *queue;	/* C, under the lock of the new queue: the queue that
-					 * it has its reservation in, and is queued in;
-					 * NULL: its life has ended (room.c) */
+					 * after a modify, after a deferral by a run (run.c), or
+					 * in a bucket that is due before its timers (bucket.c).
+					 * @when is THEAP_NEVER if the timer could not leave the
+					 * heap, since the inbox links it (owner.c) */
+	struct theap_queue *queue;	/* C, under the lock of the new queue: the queue that the
+					 * timer is queued in, and has a heap position reserved in;
+					 * NULL after theap_timer_unreserve() */
 	struct llist_node inbox;	/* linked into the inbox of @queue by C, unlinked with
 					 * Q; points at itself if not in the inbox */
-	const struct theap_timer_ops *ops;	/* constant; NULL: a timer embedded in a
-						 * bucket; only the owner uses such a timer */
+	const struct theap_timer_ops *ops;	/* constant; NULL: the timer that has the heap entry
+						 * of a bucket, for the bucket's timers (bucket.c);
+						 * used only under the lock of the queue */
 	u8 active;			/* R: calls of the function that are pending or under
 					 * way, all in one run; at most THEAP_BATCH */
 	u8 slack_shift;			/* C: see @slack */
@@ -118,13 +123,14 @@ struct theap_timer {
  * @from:        the state that it was claimed in
  * @to:          the state that theap_timer_commit() publishes
  * @notify:      the claim has made the first deadline of @queue earlier, or the new deadline is
- *               earlier than @armed of @queue; the commit notifies the owning CPU
+ *               earlier than what the hrtimer of @queue is armed for; the commit notifies the CPU
+ *               that drives @queue
  * @drain_inbox: the claim has added the 16th entry, or the 32nd and so on, to the inbox of
  *               @queue; the commit drains up to 16 entries if the queue lock is free
  * @may_retry:   set by a caller that can let a queue grow, and then try again
  * @queue:       the queue of the timer
- * @grow:        a queue that lacked room or a bucket: after the commit, the caller may let it
- *               grow; or NULL
+ * @grow:        a queue that lacks heap positions or spare buckets (heap entries that several
+ *               timers share): after the commit, the caller may let it grow; or NULL
  * @flags:       the interrupt state before the claim
  *
  * The struct is limited to five words.  If the kernel is built to zero all stack variables,

@@ -6,18 +6,20 @@
  *	start	   a timer was started, or its deadline was changed
  *	cancel	   a pending timer was stopped
  *	check	   the kernel has checked whether a queued timer expires: a program may have
- *		   stopped or postponed its slot without a call
+ *		   stopped or postponed its slot, the part of the timer in shared memory,
+ *		   without a call
  *	expire_entry, expire_exit
  *		   before and after the function of a timer that has expired
  *	hand_over  a queue with timers was handed over to another CPU, since a CPU goes offline or
- *		   comes online, or was isolated or released, or since SETUP has pinned the queue
+ *		   comes online, or was isolated or released, or since the ioctl SETUP has pinned
+ *		   the queue to its own CPU
  *	notify	   a CPU was notified of an earlier deadline
  *	steal	   another CPU runs a queue, since the queue's CPU is stuck
  *
  * While a tracepoint is off it costs one no-op instruction, five bytes on x86.
  *
- * These counters of INFO agree with the events, since each counter and its tracepoint are in
- * the same code:
+ * These counters of the ioctl INFO agree with the events, since each counter and its tracepoint are
+ * in the same code:
  *
  *	started		start events with to=WAITING
  *	checked		check events
@@ -61,7 +63,10 @@ TRACE_DEFINE_ENUM(THEAP_MODIFIED_LATER);
 			 { THEAP_TAI, "tai" },		\
 			 { THEAP_MANUAL, "manual" })
 
-/* The stable states: a claim begins and ends in one. */
+/*
+ * Only the stable states: @from and @to of an event are never states such as MODIFYING, in which a
+ * CPU works on the timer.
+ */
 #define theap_show_status(status)				\
 	__print_symbolic(status,				\
 			 { THEAP_NO_STATUS, "NO_STATUS" },	\
@@ -141,7 +146,7 @@ TRACE_EVENT(timerheap_cancel,
 		__entry->timer = timer;
 		/* Another CPU may start the timer before this read: a wrong value is harmless. */
 		__entry->when = data_race(READ_ONCE(timer->nextwhen));
-		/* @queue is NULL if another CPU has ended the life of the timer since the stop. */
+		/* @queue is NULL after theap_timer_unreserve() on another CPU since the stop. */
 		__entry->cpu = queue ? READ_ONCE(queue->cpu) : nr_cpu_ids;
 		__entry->clock = queue ? queue->clock : THEAP_CLOCKS;
 		__entry->from = from;
@@ -153,9 +158,9 @@ TRACE_EVENT(timerheap_cancel,
 );
 
 /*
- * @when: the deadline that the core knows.  If it is later than @now, the check is early, or the
- * clock was stepped back.  @next: when the timer is due or checked again; 0: never.
- * @expired: the run calls the timer's function
+ * @when: the deadline that the core knows.  It is later than @now if the clock was stepped back, or
+ * if timers share a heap entry that is due before them.  @next: when the timer is due or checked
+ * again; 0: never.  @expired: after this check, the timer's function is called
  */
 TRACE_EVENT(timerheap_check,
 
@@ -184,7 +189,7 @@ TRACE_EVENT(timerheap_check,
 		  __entry->now - __entry->when, __entry->next, __entry->expired)
 );
 
-/* @when: the deadline of the expiry; @now: the time when the run collected the timer */
+/* @when: the deadline of the expiry; @now: the time at which the run found the timer due */
 TRACE_EVENT(timerheap_expire_entry,
 
 	TP_PROTO(const struct theap_timer *timer, s64 when, s64 now),

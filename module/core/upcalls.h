@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The three calls from a file of the core to a file that is later in the list of core.h.
+ * The three calls from a file of the core to a later file.
  *
- * Each file of core/ calls only files that precede it in that list, with these exceptions:
+ * core.h lists the files of core/ in an order: each file calls only files that precede it in that
+ * list, with these exceptions:
  *
  *	run.c -> steal.c	a CPU checks whether other CPUs are stuck: after a run, if the CPU
- *				has time left for runs (budget.c); or when it unthrottles a queue
- *				(arm.c), if nothing is due in that queue then
+ *				has not reached its limit of time for runs (budget.c); or when it
+ *				unthrottles a queue (arm.c), if nothing is due in that queue then
  *	owner.c, arm.c -> watchdog.c	code that publishes an earlier first deadline sets the bit
- *				of the queue (queues.c), and wakes the watchdog if it would sleep
- *				past that deadline
+ *				that makes the watchdog scan the queue (queues.c), and wakes the
+ *				watchdog if it would sleep past that deadline
  *	cpus.c -> hotplug.c	queues that are not pinned leave CPUs that became isolated, and
  *				return to CPUs that are not isolated any more
  */
@@ -35,10 +36,10 @@ void theap_watchdog_wake(void);
  * @queue: the queue
  * @first: its first deadline, or the earliest one in its inbox
  *
- * Let the scans of the watchdog find the queue, and wake the watchdog if it would sleep past
- * @first.  A caller that publishes @first executes a barrier, (K) or (P), after that store.  The
- * barrier orders the store before the loads of the bitmap and of theap_watchdog_until here.  Both
- * (K) and (P) pair with (S) and (Q) in watchdog.c.
+ * Set the queue's bit in @nonempty, the bitmap of the queues that the watchdog scans.  Wake the
+ * watchdog if it would sleep past @first.  A caller stores @first, executes a barrier, and then
+ * calls this function, which reads the bitmap and theap_watchdog_until.  The barrier is (K) in
+ * arm.c or (P) in owner.c.  Both pair with the barriers (S) and (Q) in watchdog.c.
  *
  * Context: any.
  */

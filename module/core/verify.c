@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The self-check of verify=1: check a whole heap each time that its queue is settled (owner.c), and
- * after each start.
+ * The module parameter verify=1: check a whole heap after each start, and each time that a caller
+ * publishes the first deadline of the queue (__theap_settle() in owner.c).
  *
- * An owner that has enqueued or dequeued timers calls the check before it releases the lock.  So
- * the check fails in the owner that has broken the heap.  Each check takes O(n) with interrupts
- * off, so verify=1 is for tests with few timers.
+ * A caller that has enqueued or dequeued timers checks the heap before it releases the queue's
+ * lock.  So the check fails in the caller that has broken the heap.  Each check takes O(n) with
+ * interrupts off, so verify=1 is for tests with few timers.
  *
  * Other CPUs may change the state of a timer without the lock.  So a queued timer may be in any
  * stable state but NO_STATUS and REMOVED, and also in MODIFYING.
@@ -34,7 +34,7 @@ static bool theap_verify_status(enum theap_status status)
 
 /**
  * __theap_verify - check the order of a heap, and all links into it
- * @queue: owned, between two operations
+ * @queue: locked by the caller, which is not in the middle of a change of the heap
  */
 void __theap_verify(struct theap_queue *queue)
 {

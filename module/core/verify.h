@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The self-check of verify=1 (verify.c). */
+/* The check of whole heaps in tests, for the module parameter verify=1 (verify.c). */
 #ifndef THEAP_VERIFY_H
 #define THEAP_VERIFY_H
 

@@ -5,8 +5,8 @@
  * Go has a thread for that, sysmon, which needs no P (a processor of the scheduler).  Here a
  * kernel timer scans.  One such timer is not enough, since the CPU that drives it may be the
  * stuck one.  So there are two watchdog timers, on two CPUs, that take turns.  Each expires
- * every 2 * watchdog_ms, scans the queues that may have timers, and runs those that are stuck
- * (steal.c).  Then it checks that the other timer has expired in time.  If the other timer is
+ * every 2 * watchdog_ms, scans the queues that may have timers, and runs those whose CPU is
+ * stuck (steal.c).  Then it checks that the other timer has expired in time.  If the other timer is
  * late, its CPU may be stuck, and the other timer is armed on a third CPU, if there is one.  The
  * watchdog fails only if the CPUs of both timers are stuck.  That happens if the second CPU gets
  * stuck before its timer has found that the first CPU is stuck.
@@ -40,7 +40,8 @@
  *	a time			sleep, but will have expired by that time
  *	S64_MIN			expire every 2 * watchdog_ms, or the watchdog is off
  *
- * The race of a watchdog timer that goes to sleep against a new deadline:
+ * The race of a watchdog timer that goes to sleep against a new deadline.  @first and @earliest are
+ * the first deadlines in the heap and in the inbox of a queue:
  *
  *	the watchdog timer			the code that publishes a deadline
  *	  scan the queues			  first or earliest <- the deadline
@@ -49,13 +50,14 @@
  *	  read first, earliest of each
  *
  * Here "until" is theap_watchdog_until of the clock.  The watchdog timer reads only the queues that
- * have their bit set (queues.c).  So the code that publishes a deadline first sets the bit of its
- * queue.  Then it executes the barrier (T), and then it reads "until".
+ * have their bit set in the bitmap @nonempty (queues.c).  So the code that publishes a deadline
+ * first sets the bit of its queue.  Then it executes the barrier (T) in queues.c, and then reads
+ * "until".
  *
  * Either that code reads the new "until", or the watchdog timer reads the deadline.  In both
  * cases the watchdog is woken if it would sleep past the deadline.  There is a third case: the
- * other watchdog timer finds the deadline, and replaces "until" before that code reads it.  The new
- * "until" is early enough, so no code wakes the watchdog, and the first timer could sleep too long.
+ * other watchdog timer finds the deadline, and stores an earlier "until" before that code reads it.
+ * That code then wakes no watchdog timer, and the first one could still sleep past the deadline.
  * So each watchdog timer also makes sure that the other one expires by the new "until".
  *
  * A start takes the lock of the watchdog only to wake it.  The watchdog then stays awake until
@@ -90,8 +92,8 @@ unsigned int theap_watchdog_ms = 10;
 #define THEAP_WATCHDOG_MAX_NS		(10 * NSEC_PER_SEC)
 
 /*
- * The entry of manual clocks stays S64_MIN, so their deadlines never wake the watchdog.  ADVANCE
- * runs the queues of these clocks, and no CPU drives them.
+ * The entry of manual clocks stays S64_MIN.  No deadline is earlier, so no deadline on a manual
+ * clock wakes the watchdog.  No CPU drives the queues of these clocks: the ioctl ADVANCE runs them.
  */
 s64 theap_watchdog_until[THEAP_CLOCKS + 1] __read_mostly = {
 	[0 ... THEAP_CLOCKS] = S64_MIN,
@@ -123,9 +125,10 @@ static s64 theap_watchdog_period(void)
  * Return: the first deadline of a queue.  If the queue is empty, clear the queue's bit in @nonempty
  * of its account, so that the next scans leave the queue out.
  *
- * A start at the same moment may still have read that the queue's bit is set.  Then this function
- * finds the deadline of that start, and sets the queue's bit again.  If the host stops this CPU
- * before it sets the bit, the other watchdog timer misses the queue until this CPU goes on.
+ * A start at the same moment may read the queue's bit before this function clears it, and so not
+ * set it.  Then this function finds the deadline of that start, and sets the bit again.  The host
+ * of a virtual machine may stop this CPU before it sets the bit.  Then the other watchdog timer
+ * misses the queue until this CPU goes on.
  */
 static s64 theap_watchdog_first(struct theap_queue *queue)
 {
@@ -136,7 +139,8 @@ static s64 theap_watchdog_first(struct theap_queue *queue)
 	clear_bit(queue->bit, queue->nonempty);
 	/*
 	 * (S) orders the clear of the queue's bit in @nonempty before the reads of @first and
-	 * @earliest.  Pairs with (K) in arm.c and (P) in owner.c.
+	 * @earliest.  Pairs with (K) in arm.c and (P) in owner.c, which order a store of one of
+	 * these deadlines before the test of the bit.
 	 */
 	smp_mb();
 	first = theap_queue_first(queue);
@@ -202,8 +206,9 @@ static void theap_watchdog_publish(s64 delay, s64 span)
 }
 
 /*
- * Return: the first housekeeping CPU from @cpu on that can drive queues.  After the last CPU, the
- * search goes on with CPU 0.  If there is no such CPU: nr_cpu_ids or more.
+ * Return: the first housekeeping CPU from @cpu on in theap_drivers, the CPUs that are online and
+ * are not going offline.  After the last CPU, the search goes on with CPU 0.  If there is no such
+ * CPU: nr_cpu_ids or more.
  */
 static unsigned int theap_watchdog_next(unsigned int cpu)
 {
@@ -214,8 +219,8 @@ static unsigned int theap_watchdog_next(unsigned int cpu)
 
 /*
  * Choose the first housekeeping CPU from @cpu on that is online and stays online.  The
- * CPU is not @avoid, unless no other CPU qualifies.  An isolated CPU must not become a
- * thief.  If no CPU qualifies, choose this CPU.
+ * CPU is not @avoid, unless no other CPU qualifies.  An isolated CPU does not qualify, since
+ * it must not run the timers of a stuck CPU.  If no CPU qualifies, choose this CPU.
  *
  * Context: interrupts off, so no CPU can go offline.
  */
@@ -274,8 +279,8 @@ static void theap_watchdog_timer_check(struct theap_watchdog_timer *wt, s64 span
 }
 
 /*
- * A watchdog timer has expired: scan the queues, steal those that are stuck, check the other
- * timer, and arm this one again if any timer is queued.  If other code, such as
+ * A watchdog timer has expired: scan the queues, run those whose CPU is stuck, check the other
+ * watchdog timer, and arm this one again if any timer is queued.  If other code, such as
  * theap_watchdog_wake(), has armed this timer during the scan, leave both timers as they are.
  */
 static void theap_watchdog_timer_expired(struct timer_list *timer)
@@ -309,8 +314,9 @@ static void theap_watchdog_timer_expired(struct timer_list *timer)
 	if (delay == span)
 		return;
 	/*
-	 * (Q) orders the stores of theap_watchdog_until before the reads of the bitmaps and
-	 * of the first deadlines.  Pairs with (K) in arm.c, (P) in owner.c and (T) in queues.c.
+	 * (Q) orders the stores of theap_watchdog_until before the reads of the queues' bits in
+	 * @nonempty and of the first deadlines.  Pairs with (K) in arm.c, (P) in owner.c and (T)
+	 * in queues.c, which order a store of these before a read of theap_watchdog_until.
 	 */
 	smp_mb();
 	rcu_read_lock();
@@ -344,7 +350,10 @@ void theap_watchdog_wake(void)
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&theap_watchdog_lock, flags);
-	/* All clocks of the machine have S64_MIN, or none has: check one of them. */
+	/*
+	 * S64_MIN means that the watchdog is awake, or off.  All clocks of the machine have that
+	 * value, or none has: check one of them.
+	 */
 	if (theap_watchdog_until[THEAP_MONOTONIC] != S64_MIN)
 		theap_watchdog_begin();
 	raw_spin_unlock_irqrestore(&theap_watchdog_lock, flags);

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Detect steps of CLOCK_REALTIME for contexts set up with TIMERHEAP_CANCEL_ON_SET.
+ * Detect steps of CLOCK_REALTIME for contexts (the state of an open of the device) that were set up
+ * with TIMERHEAP_CANCEL_ON_SET.
  *
  * A program that computes deadlines by the calendar, as cron does, may have to recompute
  * them after a step.
  *
  * CLOCK_REALTIME is CLOCK_MONOTONIC plus an offset.  A step changes the offset; a change
  * of the clock's rate does not.  A leap second and a suspend of the machine also change the offset,
- * and count as steps.  So the clock was stepped if the offset differs from that of the last report.
- * read(), WAIT and poll() compare the two offsets.
+ * and count as steps.  So the clock was stepped if the offset differs from that of the last report
+ * to the program.  read(), the ioctl WAIT and poll() compare the two offsets.
  *
  * A reader that sleeps must be woken.  The kernel calls a notifier whenever it updates its clocks,
  * and states whether one of them was set.  While a context watches the clock, the module has such a
