@@ -289,7 +289,7 @@ TEST_F(abi, setup_refuses_bad_arguments)
 	EXPECT_EQ(1, th_stop(self->raw, info.max_slots - 1));
 }
 
-/* SETUP returns the layout of mapped memory, whether @layout is 0 or TIMERHEAP_LAYOUT. */
+/* SETUP returns TIMERHEAP_LAYOUT in the field layout if the program passes 0 or that number. */
 TEST_F(abi, setup_returns_layout_of_mapped_memory)
 {
 	for (uint32_t asked = 0; asked <= TIMERHEAP_LAYOUT; asked += TIMERHEAP_LAYOUT) {
@@ -511,7 +511,7 @@ TEST_F(abi, modify_refuses_bad_arguments)
 	for (int slot = 1; slot < 3; slot++)
 		REFUSED(ENOENT, self->fd, TIMERHEAP_IOC_MODIFY, (struct timerheap_modify){
 			.slot = slot, .flags = TIMERHEAP_IF_PENDING });
-	/* The last slot is idle, too.  With pages of 4 KiB, no call has used that slot's page. */
+	/* The last slot is idle, too.  With pages of 4 KiB, the kernel has not allocated it yet. */
 	REFUSED(ENOENT, self->fd, TIMERHEAP_IOC_MODIFY, (struct timerheap_modify){
 		.slot = SLOTS - 1, .flags = TIMERHEAP_IF_PENDING });
 	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_MODIFY, BAD));
@@ -652,8 +652,8 @@ TEST_F(abi, eventfd_refuses_bad_arguments)
 }
 
 /*
- * If the program stores a deadline that has passed, and calls KICK, the timer expires in the call.
- * The mapped slot and ring show the event, also in the layout that a 32-bit compiler uses (abi32).
+ * If the program stores a past deadline in a mapped slot, and calls KICK, the call expires the
+ * timer.  The slot and the mapped ring show the event, also to a 32-bit program (abi32).
  */
 TEST_F(abi, kick_expires_due_timer_of_mapped_slot)
 {

@@ -2,10 +2,11 @@
 /*
  * Calls whose structure is shorter or longer than the kernel's.
  *
- * The request has the size of the program's structure.  So a program that was built with another
- * version of <linux/timerheap.h> passes another size.  Each test but the first makes each call
- * with all sizes of a range; one test leaves out INFO.  Except in the last test, the structure ends
- * at unmapped memory, so that the call fails if the kernel accesses bytes beyond the structure.
+ * The number of an ioctl request contains the size of the program's structure.  So a program that
+ * was built with another version of <linux/timerheap.h> passes another size.  Each test but the
+ * first makes each call with all sizes of a range; one test leaves out INFO.  Except in the last
+ * test, the structure ends at unmapped memory, so that the call fails if the kernel accesses bytes
+ * beyond the structure.
  *
  * Before each test slot 0 is pending.  The clock is manual, so that ADVANCE succeeds, too.
  */
@@ -232,7 +233,10 @@ TEST_F(abi_sizes, call_refuses_unknown_field_that_is_not_0)
 
 			if (c->command == TIMERHEAP_IOC_INFO)
 				continue;
-			/* Name slot 0 in START, STOP and MODIFY: it must stay pending. */
+			/*
+			 * valid() names slot 1 in START, STOP and MODIFY.  Name slot 0, which must
+			 * stay pending.  EVENTFD keeps its fd, -1.  In other calls, byte 0 is 0.
+			 */
 			if (c->command != TIMERHEAP_IOC_EVENTFD)
 				arg[0] = 0;
 			self->end[-1] = 1;
@@ -256,7 +260,10 @@ TEST_F(abi_sizes, call_refuses_longer_structure_with_unmapped_end)
 		for (unsigned int more = 1; more <= MORE; more++) {
 			char *arg = valid(c, self->end, _IOC_SIZE(c->command));
 
-			/* Name slot 0 in START, STOP and MODIFY: it must stay pending. */
+			/*
+			 * valid() names slot 1 in START, STOP and MODIFY.  Name slot 0, which must
+			 * stay pending.  EVENTFD keeps its fd, -1.  In other calls, byte 0 is 0.
+			 */
 			if (c->command != TIMERHEAP_IOC_EVENTFD)
 				arg[0] = 0;
 			EXPECT_EQ(-EFAULT, sized_call(c, self->fd, &self->fresh, arg,

@@ -3,9 +3,10 @@
  * What unprivileged users can take from other users: the CPU time of tasks, and the punctuality of
  * timers.
  *
- * All abuse aims at CPU 0.  abuse_test.h describes each kind, and what the harmless twin of an
- * abuser is.  The tests change no parameter of the module; the bounds are for the default of
- * user_cpu_percent.
+ * All abuse aims at CPU 0.  abuse_test.h describes each kind of abuse.  Each abuser has a harmless
+ * twin for comparison.  The twin is a process that uses its CPU in about the same way, but the
+ * kernel checks none of its timers.  The tests change no parameter of the module; the bounds are
+ * for the default of user_cpu_percent.
  *
  * The first tests measure which share of CPU 0 is left to a task that computes there.  The task
  * counts the rounds of a loop beside the abusers, and beside their harmless twins.  The share is
@@ -76,7 +77,7 @@ FIXTURE_TEARDOWN(abuse)
 }
 
 /*
- * The share of a CPU that is left
+ * The share of a CPU that abusers leave to other tasks
  */
 
 struct load {
@@ -114,13 +115,15 @@ static bool start_load(struct _test_data_abuse *self, const struct load *load, b
 }
 
 /*
- * Count the rounds of a loop of this process beside a load.  Before the count, wait, so that the
- * load uses up the burst of CPU time that the limits permit.
+ * Count the rounds of a loop of this process beside a load: abusers, or their harmless twins.
+ * The module permits the timers of each user a burst of CPU time before it limits them.  So wait
+ * before the count: meanwhile the load uses up the burst.
  *
  * A load that computes needs CPU time, too.  The scheduler shares a CPU evenly only over a long
  * time.  So the test takes the CPU for 5 ms by its priority, leaves it to the load for 5 ms, and
- * repeats both.  Usually that priority is a nice value, since on PREEMPT_RT a real-time priority
- * can delay softirqs, and so the runs that the test measures.
+ * repeats both.  Usually that priority is a nice value.  On PREEMPT_RT, a real-time priority
+ * can delay the softirqs in which the module expires timers.  But the test is to measure the cost
+ * of these softirqs.
  *
  * If a load wakes many threads, the scheduler lets some of them run despite the nice value.  But
  * the test is to measure only the cost of the wake-ups.  So for such a load the test has a
@@ -130,7 +133,7 @@ static bool start_load(struct _test_data_abuse *self, const struct load *load, b
  */
 static uint64_t rounds_beside(struct _test_data_abuse *self, const struct load *load, bool harmless)
 {
-	/* Without TIMERHEAP_EXACT= the bound is loose.  A span and its pause take 10 ms. */
+	/* A span takes 5 ms, and its pause, too.  20 spans are enough if @exact is false. */
 	int spans = !self->exact ? 20 : load->seconds ? load->seconds * 100 : 50;
 	uint64_t rounds = 0;
 
@@ -175,7 +178,10 @@ static void measure_shares(struct __test_metadata *_metadata, struct _test_data_
 #define MEASURE_SHARES(loads) \
 	measure_shares(_metadata, self, loads, sizeof(loads) / sizeof(*(loads)))
 
-/* The processes with the tickers are stopped, and take no events.  So the tickers back off. */
+/*
+ * The processes are stopped, and take no events of their tickers, which are periodic timers.  So
+ * the tickers back off: the kernel checks each ticker less often, after 1, 2, 4, ... periods.
+ */
 TEST_F_TIMEOUT(abuse, tickers_with_unread_events_do_not_starve_tasks, 240)
 {
 	static const struct load loads[] = {
@@ -193,8 +199,9 @@ TEST_F_TIMEOUT(abuse, tickers_with_unread_events_do_not_starve_tasks, 240)
 }
 
 /*
- * These loads use one-shot timers, or take the events of their tickers.  So the timers back off
- * briefly at most.  But user_cpu_percent limits their CPU time.
+ * These loads use one-shot timers, or take the events of their tickers, which are periodic timers.
+ * A timer backs off, so that the kernel checks it less often, only while its event is not taken.
+ * So these timers back off briefly at most.  But user_cpu_percent limits their CPU time.
  */
 TEST_F_TIMEOUT(abuse, timers_that_do_not_back_off_do_not_starve_tasks, 240)
 {
@@ -212,10 +219,11 @@ TEST_F_TIMEOUT(abuse, timers_that_do_not_back_off_do_not_starve_tasks, 240)
 }
 
 /*
- * For each event the kernel visits many entries of a wait queue, in one run.  With 400000 entries a
- * run may take longer than 20 ms.  Of the first such run only 20 ms are charged, since the host may
- * have stopped the machine (core/budget.c).  If the clock counts instructions, the test measures
- * loads of 400000 entries for 10 s, so that the part that is not charged counts little.
+ * For each event the kernel visits many entries of a wait queue.  It does so in a run, which
+ * expires due timers, and charges the CPU time of the run to the user.  With 400000 entries, a run
+ * may take longer than 20 ms.  But the host may have stopped the machine, so the kernel charges
+ * only 20 ms of the first such run (core/budget.c).  If the clock counts instructions, the test
+ * measures loads of 400000 entries for 10 s, so that the part that is not charged counts little.
  */
 TEST_F_TIMEOUT(abuse, wake_ups_of_many_waiters_do_not_starve_tasks, 400)
 {
@@ -253,7 +261,10 @@ TEST_F_TIMEOUT(abuse, calls_from_another_cpu_do_not_starve_tasks_on_cpu_of_timer
  * The punctuality of a victim's timers
  */
 
-/* The longest measurement of the victim beside harmless twins (abuse_test.h), in seconds. */
+/*
+ * The longest measurement of the victim beside harmless twins, in seconds.  These processes use the
+ * CPU as the abusers do, but the kernel checks none of their timers.
+ */
 #define TWINS_SECONDS_MAX	60
 
 struct victim {
@@ -299,7 +310,10 @@ static struct victim measure_victim(struct __test_metadata *_metadata,
 	return victim;
 }
 
-/* Measure the victim beside abusers, or beside their harmless twins. */
+/*
+ * Measure the victim beside abusers.  If @harmless is true, run their harmless twins instead.
+ * The twins use the CPU as the abusers do, but the kernel checks none of their timers.
+ */
 static struct victim victim_beside(struct __test_metadata *_metadata, struct _test_data_abuse *self,
 				   const struct abuse *abuses, int nr, bool harmless)
 {
@@ -333,22 +347,26 @@ static uint64_t rate(const struct victim *victim)
 	return victim->events * 1000 * SEC / (victim->span + 1);
 }
 
-/* A run ends with the batch in which its 100 us are used up (core/budget.c).  Allow 10 us more. */
+/*
+ * The longest run: the kernel expires due timers, at most 64 in a batch.  The run ends after the
+ * batch in which the CPU time of a run, 100 us, is used up (core/budget.c).  Allow 10 us more.
+ */
 #define LONGEST_RUN	(110 * USEC)
 
 /*
- * Measure the victim beside the twins of abusers, and then beside the abusers.  Beside the abusers,
- * at least half as many timers of the victim must expire in the same time as beside the twins.
+ * Measure the victim beside the harmless twins of abusers, and then beside the abusers.  The kernel
+ * checks no timers of the twins.  Beside the abusers, at least half as many timers of the victim
+ * must expire in the same time as beside the twins.
  *
  * If the clock counts instructions, and @punctual is set, the test also bounds the p99 of the
  * lateness of the victim's timers.  Beside the abusers, that p99 may be at most twice the p99
- * beside the twins, plus the time of one run: a run of an abuser's timers may be first if they are
- * due at the same time as the victim's timer.
+ * beside the twins, plus LONGEST_RUN.  The reason: if timers of an abuser are due at the same time
+ * as the victim's timer, the kernel may expire the abuser's timers first.
  *
  * If the clock does not count instructions, one of three attempts must succeed in the comparison of
  * how many timers expire: the host may be busier in one measurement than in the other.  If the
- * module is slow (th_slow()), a batch may take milliseconds.  Then the test measures the victim
- * only beside the abusers, and compares nothing.
+ * module is slow (th_slow()), it may need milliseconds to expire a few timers.  Then the test
+ * measures the victim only beside the abusers, and compares nothing.
  */
 static void compare_victims(struct __test_metadata *_metadata, struct _test_data_abuse *self,
 			    const struct abuse *abuses, int nr, bool punctual)
@@ -374,9 +392,10 @@ static void compare_victims(struct __test_metadata *_metadata, struct _test_data
 }
 
 /*
- * Two processes of one user postpone 2^18 slots each, by KICK.  There are fewer slots if the module
- * is slow (th_slow()), or if the machine has less than 2 GB of memory.  On two CPUs the processes
- * run on CPUs 1 and 0, on three or more CPUs on CPUs 1 and 2.
+ * Two processes of one user repeatedly store later deadlines in 2^18 slots each, and call KICK.
+ * So the timers do not expire, but the kernel checks each timer at its old deadline.  There are
+ * fewer slots if the module is slow (th_slow()), or if the machine has less than 2 GB of memory.
+ * On two CPUs the processes run on CPUs 1 and 0, on three or more CPUs on CPUs 1 and 2.
  */
 TEST_F_TIMEOUT(abuse, postponed_timers_delay_no_other_user, 240)
 {

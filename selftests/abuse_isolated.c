@@ -129,8 +129,9 @@ static int use_context(clockid_t clock, uint32_t slots)
 
 /*
  * Permit 3 interrupts in each measurement: now and then the kernel itself calls a function on each
- * CPU.  If a ring is one area of vmalloc(), each of the first two loops below causes 5 to 7 more
- * interrupts.  So the test detects such a ring.  device/ring.c explains the interrupts.
+ * CPU.  The module allocates the event ring of a context as single pages.  If it used vmalloc(),
+ * each of the first two entries of loops[] below would cause 5 to 7 more interrupts.  So the test
+ * would fail.  device/ring.c explains these interrupts.
  */
 #define CALLS_OF_KERNEL	3
 
@@ -161,7 +162,10 @@ TEST_F_TIMEOUT(abuse_isolated, setups_and_closes_send_no_interrupt_to_isolated_c
 	}
 }
 
-/* Timers and tickers that other CPUs start, stop and move send no interrupt to an isolated CPU. */
+/*
+ * Timers that other CPUs start, stop and modify send no interrupt to an isolated CPU.  Neither do
+ * periodic timers that expire on the other CPUs.
+ */
 TEST_F_TIMEOUT(abuse_isolated, timers_of_other_cpus_send_no_interrupt_to_isolated_cpu, 60)
 {
 	struct th_churners churners;
