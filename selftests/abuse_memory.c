@@ -4,12 +4,13 @@
  * timers, and the prompt release of their files.
  *
  * Most tests try an abuse by a user without privileges, or by a container.  Two tests check
- * what the limits must permit: default_limits_permit_million_timers, and
+ * what the memory limit of a user must permit: default_limits_permit_million_timers, and
  * unused_slots_are_not_charged_to_user.  The tests need root, to become these users.
  *
  * Two tests are skipped unless the machine has a certain amount of memory.
  * user_at_memory_limit_causes_no_oom_kill needs at most 512 MiB, since memory must be scarce.
- * default_limits_permit_million_timers needs 4 GiB, since the limit is a part of the memory.
+ * default_limits_permit_million_timers needs 4 GiB, since the memory limit of a user is 5 % of the
+ * machine's memory.
  */
 #include <sched.h>
 #include <signal.h>
@@ -23,7 +24,7 @@
 
 #define NOBODY		65534
 #define OWNER		1000		/* a user with subordinate user IDs from SUBORDINATE on */
-#define SPY		1001		/* a user whose figures no other test changes */
+#define SPY		1001		/* the user of one test: no other test changes its INFO */
 #define SUBORDINATE	100000
 #define MANY		(1U << 20)	/* slots: the most that a context may have by default */
 #define FAR		(100000 * SEC)
@@ -52,8 +53,9 @@ static uint64_t context_bytes(int fd)
 }
 
 /*
- * Take as much memory as the limits allow, in at most CONTEXTS contexts, with one timer in each
- * page of slots.  The timers expire at once, so that the heaps stay small.  The contexts stay open
+ * Take as much memory as the limits allow, in at most CONTEXTS contexts.  The kernel allocates a
+ * whole page of slots when one of them is first used, so start only one timer in each page.  The
+ * timers expire at once, so the heaps of pending timers stay almost empty.  The contexts stay open
  * until the process ends.
  *
  * @error: out: the error of the call that has reached a limit; 0: no call has
@@ -170,8 +172,9 @@ static int map_ids(pid_t pid, unsigned int first)
 }
 
 /*
- * In a child: enter a new user namespace, wait until the parent has mapped its IDs by let_enter(),
- * and change to its user @uid.  Return: whether all of that has succeeded.
+ * In a child: enter a new user namespace, and wait until the parent has mapped the IDs of the
+ * namespace by let_enter().  Then change to the user @uid of the namespace.
+ * Return: whether all of that has succeeded.
  */
 static bool enter_namespace(struct child *parent, uid_t uid)
 {
@@ -250,7 +253,7 @@ static void nobody_starts(struct child *parent)
 
 /*
  * A user takes at most 5 % of the machine's memory, even with only one timer in each page of
- * slots.
+ * slots.  Such a timer takes the most memory, since the kernel allocates whole pages.
  */
 TEST_F_TIMEOUT(abuse_memory, user_takes_at_most_5_percent_of_memory, TIME_LIMIT)
 {
@@ -565,8 +568,8 @@ TEST_F_TIMEOUT(abuse_memory, release_of_context_with_many_timers_delays_no_other
 	left = th_entries(watch);
 	EXPECT_LT(before, left);
 	/*
-	 * On a debug kernel the release may take longer than LOST, when TH_WAIT_UNTIL() gives up.
-	 * So repeat the wait as long as the number of entries decreases.
+	 * TH_WAIT_UNTIL() gives up after the time LOST.  On a debug kernel the release may take
+	 * longer.  So repeat the wait as long as the number of heap entries decreases.
 	 */
 	do {
 		left = th_entries(watch);

@@ -8,9 +8,10 @@
 #include "timerheap_test.h"
 
 /*
- * The hostile processes, the peers, set the head so that the ring seems to have this many entries.
- * A WAIT or a read() of the test, which is the victim, needs several ms to remove these entries.
- * So the call rarely finds the ring empty, even if the host stops the peers for a moment.
+ * The hostile processes, the peers, set the head so that the ring seems to have SLOTS entries.  A
+ * WAIT or a read() of the test, which is the victim, needs several ms to remove these entries.  So
+ * the call rarely finds an empty ring, which would let the call sleep or return.  That is so even
+ * if the host of a virtual machine stops the peers for a moment.
  */
 #define SLOTS	(1 << 16)
 #define PEERS	2			/* hostile processes */

@@ -4,9 +4,9 @@
  *
  * A test describes an abuser by a struct abuse, starts it with abusers_start(), measures what
  * other users still get, and kills it with abusers_end().  Each abuser has a harmless twin.  The
- * twin uses its CPU in about the same way.  But the twin does not call KICK, and the kernel checks
- * none of its timers.  So a test can compare what other users get beside the abuser and beside the
- * twin.
+ * twin uses its CPU in about the same way.  But the twin does not call KICK, and the kernel never
+ * checks whether its timers are due: they are not queued, or due only 1000 s later.  So a test can
+ * compare what other users get beside the abuser and beside the twin.
  */
 #ifndef ABUSE_TEST_H
 #define ABUSE_TEST_H
@@ -123,14 +123,17 @@ static inline void abusers_continue(struct abusers *abusers)
 }
 
 /*
- * Count the rounds of a loop of the calling thread in @spans spans of @length ns, with @pause ns
- * between them.  An expiry run in a span costs rounds of that span.  If the run lasts beyond the
- * end of the span, the run delays the next span, which loses no rounds.  So if @exact is true, the
- * function also counts these delays: it divides the rounds by the factor by which the delays have
- * made the whole measurement longer.
+ * Measure the CPU time that is left to the calling thread: count the rounds of a loop in @spans
+ * spans of @length ns, and sleep for @pause ns after each span.
  *
- * If @exact is false, the clock does not count instructions, and the host may suspend an emulated
- * CPU in a span.  So the function then takes the span with the most rounds, times @spans.
+ * An expiry run, in which the kernel expires due timers, makes the loop lose rounds.  But if a run
+ * lasts beyond the end of a span, the rest of the run only delays the next span.  If @exact is
+ * true, the function counts these delays, too.  It divides the rounds by the factor by which the
+ * delays have made the whole measurement longer.
+ *
+ * @exact states that the clock counts instructions, as with QEMU's option -icount.  If @exact is
+ * false, the host may suspend an emulated CPU in a span.  So the function then takes the span with
+ * the most rounds, times @spans.
  *
  * Return: the rounds.
  */
@@ -204,7 +207,10 @@ static inline void abuse_take_all(struct th_map *map)
 		__atomic_exchange_n(&map->slots[i].expirations, 0, __ATOMIC_SEQ_CST);
 }
 
-/* Start tickers of the minimum period in all slots, their deadlines spread over the period. */
+/*
+ * Start tickers, which are periodic timers, with the minimum period in all slots.  Spread their
+ * deadlines evenly over the period, so that the tickers are not all due at the same time.
+ */
 static inline void abuse_start_tickers(struct th_map *map)
 {
 	struct timerheap_op ops[ABUSE_CROWD];
@@ -249,7 +255,10 @@ static inline void abuse_tickers(const struct abuse *abuse)
 		pause();
 }
 
-/* Start tickers in all slots, and take their events every 0.5 ms plus 100 ns for each slot. */
+/*
+ * Start tickers in all slots; the harmless twin starts none.  Then take the events of all slots,
+ * again and again, after pauses of 0.5 ms plus 100 ns for each slot of the context.
+ */
 static inline void abuse_run_tickers(const struct abuse *abuse, struct th_map *map)
 {
 	if (!abuse->harmless)
@@ -270,8 +279,9 @@ static inline void abuse_read_tickers(const struct abuse *abuse)
 }
 
 /*
- * Keep storing deadlines that are 50 us ahead of the clock, and 3 us apart from slot to slot.  Most
- * checks of a slot find a later deadline, so the kernel checks the slot again at that deadline.
+ * Keep storing new deadlines in the mapped slots: 50 us ahead of the clock, and 3 us apart from
+ * slot to slot.  At the old deadline of a slot the kernel checks the slot: it reads the deadline.
+ * Most checks find a later deadline, so the kernel checks the slot again at that deadline.
  * The harmless twin does not start its slots, so the kernel does not check them.
  */
 static inline void abuse_store_ahead(const struct abuse *abuse)
@@ -292,8 +302,9 @@ static inline void abuse_store_ahead(const struct abuse *abuse)
 }
 
 /*
- * Move one timer earlier by KICK, again and again.  The timer is never due.  Each KICK may notify
- * the CPU of the queue.
+ * Move one timer earlier by KICK, again and again: from 60 s ahead of the clock to 50 s ahead, in
+ * steps of 100 us.  So the timer is never due.  But each KICK may send an IPI to @abuse->queue, the
+ * CPU of the timer, which must arm its hrtimer for the earlier deadline.
  */
 static inline void abuse_move_earlier(const struct abuse *abuse)
 {
@@ -335,9 +346,9 @@ static inline void abuse_kick_crowd(const struct abuse *abuse, int64_t ahead, in
 }
 
 /*
- * Start timers in descending order of deadline.  So each start may make the first deadline of the
- * queue earlier.  Then the CPU of the queue arms its hrtimer again.  The deadlines are 3 us apart,
- * so the timers expire in many short runs.
+ * Start timers by KICK, in descending order of deadline.  So each timer may become the first one of
+ * the CPU @abuse->queue, which then arms its hrtimer again.  The deadlines are 3 us apart, so the
+ * kernel expires the timers in many short expiry runs, not in a few long ones.
  */
 static inline void abuse_start_soon(const struct abuse *abuse)
 {
@@ -380,8 +391,9 @@ static inline void abuse_batches(const struct abuse *abuse)
 }
 
 /*
- * Postpone @abuse->nr timers by KICK, in endless rounds.  Each timer is postponed shortly before it
- * is due.  So it does not expire, but the kernel soon finds its old deadline due, and requeues it.
+ * Postpone @abuse->nr timers by KICK, in endless rounds, each timer shortly before it is due.  So
+ * no timer expires.  But KICK leaves a postponed timer queued at its old deadline.  When that
+ * deadline is due, the kernel must requeue the timer at the new one.
  */
 static inline void abuse_postpone(const struct abuse *abuse)
 {
@@ -408,7 +420,7 @@ static inline void abuse_postpone(const struct abuse *abuse)
 	}
 }
 
-/* Start ABUSE_CROWD timers and drain them, again and again. */
+/* Start ABUSE_CROWD timers by BATCH, and stop all of them by DRAIN, again and again. */
 static inline void abuse_start_and_drain(const struct abuse *abuse)
 {
 	struct th_map map = abuse_map(abuse, ABUSE_CROWD);

@@ -332,9 +332,9 @@ FIXTURE_TEARDOWN(eventfd)
 }
 
 /*
- * Each call or run that adds entries to the ring adds at least 1 to the eventfd.  Each START of
- * this test that adds an entry adds exactly 1.  An expiry of a slot that has an entry in the ring
- * adds nothing.
+ * In an expiry run, the kernel expires due timers.  Each call or expiry run that adds entries to
+ * the ring adds at least 1 to the eventfd.  Each START of this test that adds an entry adds
+ * exactly 1.  An expiry of a slot that already has an entry in the ring adds nothing.
  */
 TEST_F(eventfd, eventfd_counts_calls_and_runs_that_add_ring_entries_not_events)
 {
@@ -352,8 +352,9 @@ TEST_F(eventfd, eventfd_counts_calls_and_runs_that_add_ring_entries_not_events)
 	EXPECT_EQ(0, read_count(self->eventfd));
 	EXPECT_EQ(3, th_wait_flags(self->fd, events, SLOTS, 0, 0, 0));
 	/*
-	 * Timers with the same deadline share a few runs, so the count is much lower than
-	 * SLOTS.  Repeat until all timers are queued before the deadline.
+	 * A few expiry runs expire all timers of the same deadline, so the count is much
+	 * lower than SLOTS.  But a START after the deadline adds 1 itself.  So repeat the
+	 * starts until all of them are before the deadline.
 	 */
 	do {
 		ASSERT_LE(0, th_replace_context(&self->fd, SLOTS));
@@ -465,7 +466,7 @@ TEST_F(eventfd, events_of_several_contexts_signal_one_eventfd)
 	close(semaphore);
 }
 
-/* Each run or call that adds an event makes an epoll edge, also if the eventfd is not read. */
+/* Each call or expiry run that adds an event makes an epoll edge, even with an unread eventfd. */
 TEST_F(eventfd, each_call_or_run_with_events_makes_an_epoll_edge)
 {
 	struct epoll_event edge = { .events = EPOLLIN | EPOLLET }, got;
@@ -546,7 +547,10 @@ TEST_F_TIMEOUT(eventfd, closes_of_context_and_eventfd_in_any_order_remove_expiri
 		nap(round % 3 * MSEC);
 		close(round % 2 ? eventfd_fd : fd);
 	}
-	/* @before may count timers of closed contexts, which are removed later: permit fewer. */
+	/*
+	 * @before may include heap entries of contexts that were closed before this test.  The
+	 * kernel removes these entries later.  So permit fewer entries than @before.
+	 */
 	EXPECT_GE(before, th_wait_entries(self->fd, before));
 }
 

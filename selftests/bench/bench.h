@@ -10,8 +10,9 @@
  *	{"bench":"stop","impl":"4-heap","n":1000,"value":12.3,"unit":"ns",
  *	 "low":12.1,"high":13.0}
  *
- * Figures vary from run to run, unless the machine's clock counts instructions.  So
- * compare only figures of one run, by their ratio.
+ * Figures vary from run to run if the machine's clock shows real time.  So compare only
+ * figures of one run, by their ratio.  With "selftests/vm/run -c" the clock counts
+ * instructions instead, so figures do not vary.
  */
 #ifndef BENCH_H
 #define BENCH_H
