@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The protocol of a slot, the kernel's side.
+ * The protocol of a slot, a timer that a program arms in shared memory: the kernel's side.
  *
- * A slot's @deadline is the time that the program wants.  Its @queued is the latest time of the
- * next check, without slack; 0: no check is queued; TIMERHEAP_CHECKING: the kernel is checking the
- * slot.  If @queued is not 0 and not after the deadline that a program stores, the program has
- * nothing more to do.  Exception: a program that has made the slack smaller kicks the slot.  The
- * kernel checks the slot in time, and reads the new deadline.  If the new deadline is later than
- * now, the kernel queues the slot's timer again, at that deadline.  The core does the same for a
- * timer that a call has postponed.
+ * A slot's @deadline is the time that the program wants.  To check a slot, the kernel reads its
+ * deadline, and expires the slot if it is due.  If the deadline is later than now, the kernel
+ * queues the slot's timer again, at that deadline.  The core does the same for a timer that a call
+ * has postponed.
+ *
+ * The slot's @queued is the latest time of the next check, without slack; 0: no check is queued;
+ * TIMERHEAP_CHECKING: the kernel is checking the slot.  If @queued is not 0 and not after the
+ * deadline that a program stores, the program has nothing more to do: the kernel checks the slot in
+ * time.  Otherwise the program kicks the slot: the call KICK makes the kernel check the slot at
+ * once.  A program that has made the slack smaller always kicks the slot.
  *
  * The protocol works only if each side reads the other's field after it has written its own:
  *
@@ -19,7 +22,8 @@
  *	  0, or after deadline: KICK		  later: queue the timer there
  *
  * Either the kernel reads the new deadline, or the program reads CHECKING or what the kernel stores
- * after it.  The program kicks the slot if that value is 0 or after the deadline, as CHECKING is.
+ * after it.  The program kicks the slot if that value is 0 or after the deadline.  CHECKING is
+ * after every deadline.
  *
  * The kernel sets @queued to a time only if the timer is certain to be queued no later than that
  * time plus its slack.  A call that changes the deadline itself writes in this order:
@@ -27,17 +31,20 @@
  *	arm	timer, queued, deadline
  *	disarm	queued, deadline, timer
  *
- * (C) to (F) are the barriers of the ring.  uapi/linux/timerheap.h documents all barriers
- * for the program.
+ * (C) and (D) order the tail and the entries of the event ring, the numbers of slots with events
+ * (ring.h).  (E) and (F) order changes of @expirations, see below.  uapi/linux/timerheap.h
+ * documents all barriers for the program.
  *
- * Only one CPU at a time checks or changes a slot in the kernel: that of a call that has
- * claimed the slot's timer, or that of a run that has moved the timer to RUNNING.  A reader
- * needs no claim to take an event: it changes only @expirations, atomically.
+ * Only one CPU at a time checks or changes a slot in the kernel.  A call, such as START, first
+ * claims the slot's timer: it moves the timer to MODIFYING, a state that is a lock on the timer.
+ * An expiry run moves a due timer to RUNNING, which is such a lock, too.  A reader of events, in
+ * the program, read() or WAIT, needs no claim: it changes only @expirations, atomically.
  *
  * The program may write any value at any time.  So the kernel reads a field once, clamps
  * the value, and then uses it.  An expiry removes a deadline by a compare-and-exchange, so
- * an expiry and a stop never both get the same deadline.  Each arming ends in exactly one
- * of two ways: a stop that finds the timer pending, or an expiration.
+ * an expiry and a stop never both get the same deadline.  An arming begins with a start, or with
+ * the next period of a periodic slot.  It ends in exactly one of two ways: a stop that finds the
+ * timer pending, or an expiration.
  *
  * An atomic operation of the kernel may fail if a thread of the program keeps storing to the
  * slot (user_word.h).  A call then ends its claim and tries again.  A run tries again at the next
@@ -79,12 +86,13 @@
  * An unread ticker backs off
  * --------------------------
  *
- * If a run expires a periodic slot, and no reader has taken the previous event, the next check is
- * later than the next deadline (theap_slot_back_off()).  @deadline is still the next deadline.  So
- * the check counts each period, and the protocol of a start, a stop and a KICK is the same.  But a
- * stop does not count the periods since the last check.  A slot with a period of more than half a
- * second does not back off, and neither does one with a manual clock.  The reader that takes the
- * event ends the back-off by a KICK:
+ * A ticker is a periodic slot.  If a run expires a ticker, and no reader has taken the previous
+ * event, the slot backs off: the next check is later than the next deadline
+ * (theap_slot_back_off()).  @deadline is still the next deadline.  So the check counts each period,
+ * and the protocol of a start, a stop and a KICK is the same.  But a stop does not count the
+ * periods since the last check.  A slot with a period of more than half a second does not back off,
+ * and neither does one with a manual clock.  The reader that takes the event ends the back-off by a
+ * KICK:
  *
  *	the reader				the kernel, checking
  *	  expirations <- 0	(E)		  queued <- CHECKING
@@ -150,7 +158,10 @@ static s64 theap_slot_period(const struct theap_slot_timer *st, u64 period)
 	return clamp_t(u64, period, theap_slot_min_period(st), THEAP_NEVER);
 }
 
-/* Return: the number of expirations that the kernel keeps, and has yet to add to the slot. */
+/*
+ * Return: the number of expirations that the kernel has yet to add to the slot.  It could not add
+ * them earlier, since the program kept storing to the slot (user_word.h).
+ */
 static u64 theap_slot_unrecorded(const struct theap_slot_timer *st)
 {
 	return theap_user_may_contend() ? st->timer.owner_count : 0;
@@ -158,10 +169,10 @@ static u64 theap_slot_unrecorded(const struct theap_slot_timer *st)
 
 /*
  * Add @count expirations to the slot, and those that could not be added before.  Set *@ring to
- * true if the caller must add the slot's number to the ring.
+ * true if the caller must add the slot's number to the event ring.
  *
- * Return: true; false: contention.  Then the kernel keeps the number of expirations, at most
- * U32_MAX, until a later check or call adds or discards it.
+ * Return: true; false: the program keeps storing to the slot.  Then the kernel keeps the number of
+ * expirations in its own memory, at most U32_MAX, until a later check or call adds or discards it.
  */
 static bool theap_slot_add_expirations(struct theap_slot_timer *st, u64 count, bool *ring)
 {
@@ -171,8 +182,9 @@ static bool theap_slot_add_expirations(struct theap_slot_timer *st, u64 count, b
 	if (!count)
 		return true;
 	/*
-	 * (F), a full barrier, pairs with (E): a reader of the count sees the fields that were
-	 * stored before.
+	 * The addition is the full barrier (F).  A reader of the new count sees the fields of the
+	 * event, which were stored before.  If the addition finds the 0 that a reader has stored
+	 * by the full barrier (E), that reader has taken the previous event.
 	 */
 	if (!theap_user_fetch_add(&theap_slot(st)->expirations, count, &old)) {
 		st->timer.owner_count = min_t(u64, count, U32_MAX);
@@ -188,7 +200,8 @@ static bool theap_slot_add_expirations(struct theap_slot_timer *st, u64 count, b
  * Discard the expirations that no reader has taken, and add their number to *@discarded.
  *
  * Context: the slot's timer is claimed, so no check adds an expiration.
- * Return: true; false: contention.
+ * Return: true; false: THEAP_SLOT_TRIES tries have failed, since the program keeps storing to the
+ * slot.
  */
 static bool theap_slot_discard(struct theap_slot_timer *st, u64 *discarded)
 {
@@ -197,12 +210,12 @@ static bool theap_slot_discard(struct theap_slot_timer *st, u64 *discarded)
 	int tries = 0;
 
 	/*
-	 * Acquire, pairs with (E): a reader makes the word 0 only after it has read the fields of
-	 * its event.  If the load reads that 0, this call and the program store the fields of the
-	 * next arming after the reader's loads.
+	 * A reader that takes an event first reads the slot's fields.  Then it replaces the word by
+	 * 0 with an exchange, the full barrier (E).  If this acquire reads that 0, the reader has
+	 * read the fields.  So the fields of the next start, stored later, do not mix with them.
 	 */
 	while ((old = smp_load_acquire(word)) & TIMERHEAP_EXPIRATIONS) {
-		/* The word gets DISCARDED and loses READING, so the exchange of a reader fails. */
+		/* This sets DISCARDED and clears READING, so the exchange of a reader fails. */
 		if (theap_user_cmpxchg(word, &old, TIMERHEAP_DISCARDED)) {
 			number += old & TIMERHEAP_EXPIRATIONS;
 			break;
@@ -226,7 +239,10 @@ static bool theap_slot_record_expiry(struct theap_slot_timer *st, u64 count, s64
 {
 	struct timerheap_slot *slot = theap_slot(st);
 
-	/* Store @fired first: a reader of the new deadline sees this @fired or a later one. */
+	/*
+	 * Store @fired first: a reader of the new @expired_deadline sees this @fired or a later
+	 * one.
+	 */
 	WRITE_ONCE(slot->fired, now);
 	/* Store after @fired.  Pairs with the acquire in theap_slot_take_expirations(). */
 	smp_store_release(&slot->expired_deadline, deadline);
@@ -236,12 +252,13 @@ static bool theap_slot_record_expiry(struct theap_slot_timer *st, u64 count, s64
 /*
  * Check a slot, and expire it if it is due.
  *
- * Set *@ring to true if the caller must add the slot's number to the ring.  Set *@count to
+ * Set *@ring to true if the caller must add the slot's number to the event ring.  Set *@count to
  * the number of deadlines that have expired.
  *
  * Return: the time of the next check; 0: none.  The caller stores that time, or a later one that it
- * chooses, in @queued.  That store ends the check for the program.  But if theap_slot_unrecorded()
- * is not 0 after this function, @queued must stay CHECKING.
+ * chooses, in @queued.  From that store on, a program that reads @queued takes @expirations as
+ * final.  So if theap_slot_unrecorded() is not 0 after this function, @queued must stay CHECKING:
+ * the kernel has yet to add expirations.
  */
 static s64 theap_slot_check(struct theap_slot_timer *st, s64 now, bool *ring, u64 *count)
 {
@@ -250,13 +267,15 @@ static s64 theap_slot_check(struct theap_slot_timer *st, s64 now, bool *ring, u6
 
 	*count = 0;
 	WRITE_ONCE(slot->queued, TIMERHEAP_CHECKING);
-	smp_mb();	/* (B) pairs with (A) of the program */
+	/* (B): store @queued, then read @deadline.  At (A), the program does the reverse. */
+	smp_mb();
 	if (!theap_slot_add_expirations(st, 0, ring))
 		return theap_add(now, theap_slot_min_period(st));
 	for (tries = 0; tries < THEAP_SLOT_TRIES; tries++) {
 		/*
 		 * Acquire, so that the period read below was stored with this deadline, or
-		 * later.  Pairs with the program's exchange of the deadline, which precedes (A).
+		 * later.  Pairs with the exchange by which the program stores the deadline after
+		 * the period.
 		 */
 		u64 deadline = smp_load_acquire(&slot->deadline), seen = deadline;
 		s64 when = min_t(u64, deadline, THEAP_NEVER);
@@ -321,10 +340,11 @@ static void theap_slot_apply_slack(struct theap_slot_timer *st)
 }
 
 /*
- * The check() operation of a slot's timer: check the slot, and end the check if it is not due.
+ * The check() operation of a slot's timer.  If the slot is not due, store its deadline in @queued,
+ * and return the deadline.
  *
- * If the slot is due or idle, or if the kernel keeps expirations of the slot, do not end the check,
- * and return 0.  The core then calls theap_slot_expire(), which begins the check again.
+ * If the slot is due or idle, or if the kernel has yet to add expirations to it, return 0.  The
+ * core then calls theap_slot_expire(), which begins the check again and ends it.
  */
 static s64 theap_slot_check_undue(struct theap_timer *timer, s64 now)
 {
@@ -337,7 +357,8 @@ static s64 theap_slot_check_undue(struct theap_timer *timer, s64 now)
 	if (theap_slot_unrecorded(st) || READ_ONCE(slot->deadline) <= now)
 		return 0;
 	WRITE_ONCE(slot->queued, TIMERHEAP_CHECKING);
-	smp_mb();	/* (B) pairs with (A) of the program */
+	/* (B): store @queued, then read @deadline.  At (A), the program does the reverse. */
+	smp_mb();
 	/* Acquire, so that the slack read below was stored with this deadline, or later. */
 	deadline = min_t(u64, smp_load_acquire(&slot->deadline), THEAP_NEVER);
 	if (deadline <= now)
@@ -356,8 +377,9 @@ static s64 theap_slot_check_undue(struct theap_timer *timer, s64 now)
  * restart with that timeout finds @queued before its deadline, and needs no KICK.  If there is no
  * restart, the check dequeues the slot.
  *
- * The check would often cost an interrupt if it were soon, or if the queue had no early buckets.
- * Then return 0, and the core dequeues the slot at once.
+ * An early bucket (core/bucket.c) collects timers with far deadlines, which one interrupt checks
+ * together.  A check that is too soon for an early bucket, or in a queue without them, would often
+ * cost an interrupt of its own.  Then return 0, and the core dequeues the slot at once.
  *
  * Return: the time of the next check; 0: none.
  */
@@ -365,14 +387,20 @@ static s64 theap_slot_linger(const struct theap_slot_timer *st, s64 now)
 {
 	s64 span = READ_ONCE(st->page->context->span);
 
-	/* A margin: the program may add its timeout to an older reading of the clock. */
+	/*
+	 * Check 1/64 earlier: the program may add its timeout to an older reading of the clock, and
+	 * needs a @queued that is not after the new deadline.
+	 */
 	span -= span / 64;
 	if (span < THEAP_EARLY_SPAN || !theap_queue_has_early_buckets(st->timer.queue))
 		return 0;
 	return theap_add(now, span);
 }
 
-/* The expire() operation of a slot's timer. */
+/*
+ * The expire() operation of a slot's timer: check the slot, and expire it if it is due.
+ * Return: the time of the next check, on the machine's clock; 0: none.
+ */
 static s64 theap_slot_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
 {
 	struct theap_slot_timer *st = theap_slot_timer(timer);
@@ -396,8 +424,9 @@ static s64 theap_slot_expire(struct theap_timer *timer, s64 now, struct theap_ex
 	theap_slot_apply_slack(st);
 	/*
 	 * Store @queued already, although the core queues the timer at @next only after this
-	 * function.  The timer stays in RUNNING until the core has queued it, so no call can
-	 * claim the timer earlier.  (F) orders the store after an addition to @expirations.
+	 * function.  Until then the timer is in RUNNING, which is a lock on the timer, so no call
+	 * can change the timer.  If theap_slot_check() has added expirations, the addition is a
+	 * full barrier, (F): a program that reads the new @queued sees them.
 	 */
 	if (!theap_slot_unrecorded(st))
 		WRITE_ONCE(theap_slot(st)->queued, next);
@@ -406,7 +435,8 @@ static s64 theap_slot_expire(struct theap_timer *timer, s64 now, struct theap_ex
 
 /*
  * Schedule the timer of a slot at @when; @now and @when are times of the context.  If the timer of
- * a one-shot slot is not pending in the core, or moves earlier, record the time from @now to @when.
+ * a one-shot slot is not pending in the core, or moves earlier, record the time from @now to @when:
+ * theap_slot_linger() assumes that the program restarts its slots with this timeout.
  */
 static int theap_slot_schedule(struct theap_slot_timer *st, struct theap_claim *claim, s64 now,
 			       s64 when, u64 period)
@@ -430,7 +460,10 @@ static void theap_slot_publish(struct theap_slot_timer *st)
 			      st->page->first + theap_slot_index(st));
 }
 
-/* The function() operation of a slot's timer: a run calls it after an expiry with @expiry->call. */
+/*
+ * The function() operation of a slot's timer: add the slot's number to the ring, and let the run
+ * wake the readers.  The run calls it if theap_slot_expire() has set @expiry->call.
+ */
 static void theap_slot_function(struct theap_timer *timer, struct theap_run *run)
 {
 	struct theap_slot_timer *st = theap_slot_timer(timer);
@@ -460,10 +493,10 @@ static int theap_slot_set_deadline(struct timerheap_slot *slot,
 	if (!arming->if_pending)
 		return theap_user_xchg(&slot->deadline, arming->deadline, old) ? 0 : -EBUSY;
 	/*
-	 * (B) pairs with (A), for a slot that is idle and stays idle.  The program may be
-	 * storing a deadline.  If the read below misses that deadline, the program reads the
-	 * @queued that the caller of this function has written.  The program kicks the slot if
-	 * that @queued is 0 or after its deadline.
+	 * (B): the caller may have stored @queued, and the read of @deadline follows.  At (A), a
+	 * program that starts this idle slot does the reverse.  If the read below misses the
+	 * program's deadline, the program reads the caller's @queued.  The program kicks the slot
+	 * if that @queued is 0 or after its deadline.
 	 */
 	smp_mb();
 	*old = READ_ONCE(slot->deadline);
@@ -498,7 +531,7 @@ static int theap_slot_kick_claimed(struct theap_slot_timer *st,
 		now = theap_context_now(st->page->context);
 	when = theap_slot_check(st, now, ring, &count);
 	if (!when) {
-		/* (F) orders this after an addition to @expirations. */
+		/* If the check has added expirations, that was a full barrier before this store. */
 		WRITE_ONCE(theap_slot(st)->queued, 0);
 		theap_timer_cancel(claim);
 		return 0;
@@ -515,10 +548,11 @@ static int theap_slot_kick_claimed(struct theap_slot_timer *st,
 
 /*
  * Arm a slot whose timer is claimed.  If the deadline has passed, set *@kick: the caller must end
- * the claim and kick the slot.
+ * the claim and call theap_slot_kick(), which expires the slot.
  *
- * Return: 0; -ENOENT: the slot is not pending, with @arming->if_pending; -EAGAIN as
- * theap_timer_schedule(); -EBUSY: the caller must end the claim and try again.
+ * Return: 0; -ENOENT: @arming->if_pending is true, but the slot is not pending; -EAGAIN as
+ * theap_timer_schedule(); -EBUSY: the program keeps storing to the slot, so the caller must end the
+ * claim and try again.
  */
 static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 				  struct theap_claim *claim,
@@ -535,8 +569,8 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 	if (arming->if_pending && !pending)
 		return -ENOENT;
 	/*
-	 * Before @queued is set: if the slot is pending, add the expirations that the kernel keeps;
-	 * if it is idle, discard all expirations.
+	 * If the slot is pending, add the expirations that could not be added before; if it is
+	 * idle, discard all.  Do that first: once @queued is not CHECKING, @expirations is final.
 	 */
 	if (!(pending ? theap_slot_add_expirations(st, 0, ring) :
 			theap_slot_discard(st, &ended->discarded)))
@@ -560,7 +594,7 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 	}
 	ret = theap_slot_set_deadline(slot, arming, &ended->deadline);
 	if (ret) {
-		/* Queue the timer at the program's deadline: it stays, and may be before @when. */
+		/* The old deadline stays, and may be before @when: queue the timer at it. */
 		theap_slot_kick_claimed(st, claim, arming->now, ring);
 		return ret;
 	}
@@ -576,9 +610,10 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 }
 
 /*
- * After a claim, allocate what the queue @claim->grow lacked for the timer: room or a bucket.  If
- * the timer is not queued yet, the caller tries again.  If this function could allocate no room,
- * that try queues the timer where its reservation is.
+ * After a claim, allocate what the queue @claim->grow lacked for the timer: a heap position, or a
+ * bucket, which is a heap entry that timers share.  If the timer is not queued yet, the caller
+ * tries again.  If this function could not allocate a position, that try queues the timer in the
+ * queue in which a position is reserved for it.
  */
 static noinline void theap_slot_grow(const struct theap_context *context,
 				     const struct theap_claim *claim)
@@ -591,8 +626,8 @@ static noinline void theap_slot_grow(const struct theap_context *context,
  * End a claim in which the slot may have expired.  If @ring is true, first add the slot's
  * number to the ring, and set *@wake.
  *
- * Add the number before the commit.  After the commit the slot may expire again.  That expiry
- * finds a count that is not 0, and relies on the number being in the ring.
+ * Add the number before theap_timer_commit(), which ends the claim.  After that the slot may expire
+ * again.  That expiry adds no number, since it finds @expirations not 0.
  */
 static void theap_slot_commit(struct theap_slot_timer *st, struct theap_claim *claim,
 			      bool ring, bool *wake)
@@ -611,12 +646,12 @@ static void theap_slot_commit(struct theap_slot_timer *st, struct theap_claim *c
  * @page:   page of the slot
  * @index:  index of the slot in @page
  * @arming: the new values
- * @ended:  out: what the call has ended
+ * @ended:  out: the old deadline, and the number of expirations discarded
  * @wake:   set to true if there is an event; the caller wakes the readers
  *
  * Context: task, may sleep.
- * Return: 0; -ENOENT: the slot is not pending, with @arming->if_pending; -EINTR: the task is being
- * killed.
+ * Return: 0; -ENOENT: @arming->if_pending is true, but the slot is not pending; -EINTR: the task is
+ * being killed.
  */
 int theap_slot_arm(struct theap_slot_page *page, u32 index,
 		   const struct theap_arming *arming, struct theap_ended *ended, bool *wake)
@@ -646,7 +681,7 @@ int theap_slot_arm(struct theap_slot_page *page, u32 index,
 }
 
 /**
- * theap_slot_kick - kick a slot
+ * theap_slot_kick - kick a slot: check it now, and expire it if it is due
  * @page:  page of the slot
  * @index: index of the slot in @page
  * @now:   time of the context, read before the call
@@ -676,12 +711,13 @@ int theap_slot_kick(struct theap_slot_page *page, u32 index, s64 now, bool *wake
 }
 
 /**
- * theap_slot_try_kick - kick a slot once, and ignore contention
+ * theap_slot_try_kick - kick a slot (check it now), but do not repeat a check that fails
  * @page:  page of the slot
  * @index: index of the slot in @page
  * @wake:  set to true if there is an event; the caller wakes the readers
  *
- * After contention, a check follows a minimum period later.
+ * The check fails if the program keeps storing to the slot.  The next one then follows a minimum
+ * period later.
  *
  * Context: task, may sleep.
  */
@@ -700,11 +736,12 @@ void theap_slot_try_kick(struct theap_slot_page *page, u32 index, bool *wake)
  * theap_slot_disarm - disarm a slot, for STOP and DRAIN
  * @page:    page of the slot
  * @index:   index of the slot in @page
- * @discard: STOP: discard the expirations that no reader has taken; DRAIN: they stay events
- * @ended:   out: what the call has ended
+ * @discard: true for STOP: discard the expirations that no reader has taken; false for DRAIN:
+ *           readers still get them as events
+ * @ended:   out: the old deadline, and the number of expirations discarded
  *
- * Context: task, may sleep.  If the task is killed during contention, the slot may stay armed, or
- * keep expirations that STOP should discard.
+ * Context: task, may sleep.  If the task is killed while the program keeps storing to the slot, the
+ * slot may stay armed, or keep expirations that STOP should discard.
  */
 void theap_slot_disarm(struct theap_slot_page *page, u32 index, bool discard,
 		       struct theap_ended *ended)
@@ -720,11 +757,14 @@ void theap_slot_disarm(struct theap_slot_page *page, u32 index, bool discard,
 		bool ring = false;
 
 		theap_timer_claim(&st->timer, &claim);
-		/* DRAIN first adds the kept expirations: a @queued of 0 means that none is kept. */
+		/* DRAIN first adds what could not be added before: after that, @queued may be 0. */
 		stopped = discard || theap_slot_add_expirations(st, 0, &ring);
 		if (stopped) {
 			WRITE_ONCE(slot->queued, 0);
-			/* A full barrier: it keeps the order queued, deadline, timer. */
+			/*
+			 * A full barrier, after @queued and before the timer.  So a program that
+			 * finds this deadline of 0, and starts the slot, reads 0 in @queued.
+			 */
 			stopped = theap_user_xchg(&slot->deadline, 0, &deadline);
 		}
 		if (stopped) {

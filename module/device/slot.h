@@ -5,16 +5,18 @@
  * The program sees a struct timerheap_slot.  The kernel has a timer of the core for each
  * slot, which the program does not see.  The slot holds the deadline that the program
  * wants.  The timer is queued at the time of the kernel's next check of the slot.  That time
- * is before the deadline if the timer is in an early bucket (core/bucket.c), or if the program has
- * postponed the deadline.  The timer is queued later than the deadline only in five cases:
+ * is before the deadline if the program has postponed the deadline, or if the timer is in an early
+ * bucket.  Such a bucket is a heap entry that is due before the deadlines of its timers
+ * (core/bucket.c).  The timer is queued later than the deadline only in five cases:
  *
  *  - The timer has slack.
  *  - The program keeps storing to the slot, and the check follows a minimum period later.
- *  - The slot is an unread ticker, and backs off.
- *  - The program has stored a deadline before the time of the check, and has not kicked the
- *    slot yet.
- *  - A run on another CPU has yet to publish an earlier expiry of the slot.  A second run, which
- *    finds the slot due again, defers the check by 50 us (core/run.c).
+ *  - The slot is periodic, and its last event is unread: the kernel checks it less often (slot.c).
+ *  - The program has stored a deadline before the time of the check.  It has not called KICK yet,
+ *    which makes the kernel check the slot at once.
+ *  - The slot has expired in a run on another CPU, which has yet to add the slot's number to the
+ *    event ring.  A second run finds the slot due again, and defers the check by 50 us
+ *    (core/run.c).
  */
 #ifndef THEAP_SLOT_H
 #define THEAP_SLOT_H
@@ -85,15 +87,17 @@ struct theap_ended {
 };
 
 /*
- * A check tries this many times to exchange the deadline.  If the program has just changed the
- * deadline each time, the next check is a minimum period later.  The next check is also that much
- * later if an operation of the check has failed for contention.  A discard and a MODIFY with
- * IF_PENDING have as many tries in one claim.  A reader has as many tries to take an event.
+ * A check expires a due slot by an exchange of the deadline, and tries that this many times.  If
+ * the program has just changed the deadline each time, the next check is a minimum period later.
+ * The same holds if an atomic operation of the check has failed, since a thread of the program
+ * keeps storing to the slot (user_word.h).  A discard of expirations, and a MODIFY with IF_PENDING,
+ * have as many tries in one claim.  A reader has as many tries to take an event.
  */
 #define THEAP_SLOT_TRIES	4
 
 /*
- * Let other tasks run before a call repeats an operation that has failed for contention.
+ * Let other tasks run before a call repeats an operation that has failed, since a thread of the
+ * program keeps storing to the slot.
  * Return: false: the task is being killed, so the call must end.
  */
 static inline bool theap_slot_may_retry(void)

@@ -7,9 +7,10 @@
  * reads the fields of the slot, and replaces @expirations by 0.  The library does the same in the
  * program.
  *
- * A reader claims a timer only to kick the slot.  While it takes the event, checks and calls may
- * change the slot.  slot.c explains why an event belongs to one arming, and why its reader ends a
- * back-off.
+ * A reader claims a timer only to kick the slot, which makes the kernel check it at once.  While it
+ * takes the event, checks and calls may change the slot.  slot.c explains why an event does not mix
+ * the fields and counts of two starts.  While an event of a periodic slot is unread, the slot backs
+ * off: the kernel checks it less often.  The reader of the event ends the back-off (slot.c).
  */
 #include <linux/sched.h>
 
@@ -17,9 +18,9 @@
 #include "user_word.h"
 
 /*
- * If a slot backs off, so that the kernel's next check is later than the deadline, kick the slot.
- * The check of the KICK counts the periods that have passed.  That check does not back off, so the
- * next check is at the next deadline.
+ * If a slot backs off, so that the kernel's next check is later than the deadline, kick the slot:
+ * check it now.  This check counts the periods that have passed.  It does not back off, so the next
+ * check is at the next deadline.
  *
  * If @queued is 0, do nothing: the program that has stored the deadline kicks the slot.
  */
@@ -38,7 +39,8 @@ static void theap_slot_end_back_off(struct theap_slot_page *page, u32 index, boo
  * The caller has removed the slot's number from the ring.  So @expirations becomes 0, even if all
  * expirations were discarded.
  *
- * Return: true; false: contention.
+ * Return: true; false: THEAP_SLOT_TRIES tries have failed, since @expirations has changed, or the
+ * program keeps storing to the slot.
  */
 static bool theap_slot_take_expirations(struct timerheap_slot *slot,
 					struct timerheap_event *event)
@@ -47,8 +49,10 @@ static bool theap_slot_take_expirations(struct timerheap_slot *slot,
 
 	for (tries = 0; tries < THEAP_SLOT_TRIES; tries++) {
 		/*
-		 * Pairs with (F): the fields read below are those of these expirations, or later
-		 * ones.  An exchange that fails orders nothing, so read the word again after it.
+		 * Acquire: the fields read below are those of these expirations, or of later ones.
+		 * Pairs with (F), the barrier by which the kernel adds to @expirations after it has
+		 * stored the fields.  An exchange that fails orders nothing, so read the word again
+		 * after it.
 		 */
 		u64 old = smp_load_acquire(&slot->expirations);
 
@@ -67,9 +71,9 @@ static bool theap_slot_take_expirations(struct timerheap_slot *slot,
 		event->fired = READ_ONCE(slot->fired);
 		event->user_data = READ_ONCE(slot->user_data);
 		/*
-		 * (E), a full barrier, pairs with (F).  An expiry that sees the 0 may add the
-		 * number to the ring again.  The caller has read the ring entry and advanced the
-		 * head before.
+		 * This exchange is the full barrier (E).  An expiry whose own barrier (F) finds the
+		 * 0 may add the number to the ring again.  By then the caller has read the old
+		 * entry of the ring, and has advanced the ring's head.
 		 */
 		if (theap_user_cmpxchg(&slot->expirations, &old, 0))
 			return true;
@@ -84,12 +88,13 @@ static bool theap_slot_take_expirations(struct timerheap_slot *slot,
  * @event: out: the event
  * @wake:  set to true if a number was added to the ring; the caller wakes the readers
  *
- * If the slot backs off, kick it.  Then the event counts the periods up to now, and the next check
- * is at the next deadline.
+ * If the slot is periodic and backs off, so that its checks are rarer than its periods, kick it:
+ * check it now.  Then the event counts the periods up to now, and the next check is at the next
+ * deadline.
  *
  * Context: task, may sleep; the caller has removed the slot's number from the ring.
- * Return: true; false: the slot has no expirations, so there is no event.  False also after
- * contention: the slot's number is in the ring again.
+ * Return: true; false: the slot has no expirations, so there is no event.  False also if the
+ * program keeps storing to the slot: the slot's number is in the ring again.
  */
 bool theap_slot_get_event(struct theap_slot_page *page, u32 index,
 			  struct timerheap_event *event, bool *wake)
@@ -111,21 +116,21 @@ bool theap_slot_get_event(struct theap_slot_page *page, u32 index,
 	event->slot = page->first + index;
 	event->reserved = 0;
 	/*
-	 * Between the two calls above, a check may have found the expirations unread, and backed
-	 * off.  End that back-off, too.
+	 * Between theap_slot_end_back_off() and theap_slot_take_expirations() above, a check may
+	 * have found the expirations unread, and backed off.  End that back-off, too.
 	 */
 	theap_slot_end_back_off(page, index, wake);
 	return true;
 }
 
 /**
- * theap_slot_put_back_event - undo theap_slot_get_event() for an event that was not copied
+ * theap_slot_put_back_event - undo theap_slot_get_event(): the event did not reach the program
  * @page:  page of the slot
  * @index: index of the slot in @page
  * @event: as theap_slot_get_event() has made it
  *
- * If the slot was stopped or started between the two calls, the stop or start has found no
- * expirations to discard.  So the event becomes available again, as one of a former arming.
+ * A stop or start of the slot after theap_slot_get_event() has found no expirations to discard.  So
+ * the event becomes available again, although the slot was stopped or started after its expiry.
  * The event is lost if the task is killed while a thread of the program keeps storing to the slot.
  *
  * Context: task, may sleep.

@@ -30,8 +30,8 @@
 #define THEAP_FREE_PAGES	16U
 
 /*
- * Allocate a page of idle slots from number @first on, and their timers, each with a reservation
- * in a heap.  Return: the page, or NULL.
+ * Allocate a page of idle slots from number @first on, and their timers.  Reserve a position in
+ * a heap for each timer.  Return: the page, or NULL.
  */
 struct theap_slot_page *theap_slot_page_alloc(struct theap_context *context, u32 first)
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Requests of io_uring: KICK without an ioctl, WAIT (uring_wait.c) and CANCEL.
+ * Requests of io_uring.  KICK makes the kernel check slots at once, without an ioctl.  WAIT waits
+ * for events (uring_wait.c), and CANCEL ends pending WAITs.
  *
  * A pending request must not occupy a worker of io_uring, since requests for other files of the
  * program need the workers.  io_uring passes a request to a worker if the request returns -EAGAIN.
@@ -91,7 +92,10 @@ int theap_uring_cmd(struct io_uring_cmd *uring, unsigned int issue_flags)
 		.reserved = READ_ONCE(shared->reserved),
 	};
 	ret = theap_uring_execute(uring, &cmd, issue_flags);
-	/* Complete the request here: in a worker, Linux 6.1 loses a count that is returned. */
+	/*
+	 * Complete the request here.  If a worker executes it, Linux 6.1 loses a positive return
+	 * value, such as the number of kicked slots.
+	 */
 	if (ret != -EIOCBQUEUED)
 		theap_compat_uring_done(uring, ret, issue_flags);
 	return -EIOCBQUEUED;

@@ -5,8 +5,9 @@
  * if the ring has enough events.
  *
  * A pending request is a member of a list of its context.  It occupies no worker and no task.  A
- * waker of the context, in a softirq or a task, passes the request to the submitting task.  That
- * task completes it, as task work.  A request is in one of these states:
+ * waker is code that has added events to the ring, in a softirq or a task.  It queues task work for
+ * the task that has submitted the request, and this task completes the request.  A request is in
+ * one of these states:
  *
  *	issued		completing is set; the request is not in the list yet
  *	pending		in the list
@@ -15,7 +16,7 @@
  *
  * The lock of the list protects the states.  Only the call that moves a request from pending to
  * completing queues the task work.  Only the call that moves the request to done calls
- * io_uring_cmd_done().  So a request is done once.
+ * io_uring_cmd_done().  So each request ends exactly once.
  *
  * An event may race with the issue of a request.  A task work that makes its request pending again
  * has the same race at its end:
@@ -23,14 +24,15 @@
  *	a waker					the task
  *	  add entries to the event ring		  lock
  *	  lock					  the request becomes pending
- *	  pass each pending request		  read the event ring
- *	    that has its events			  events: completing, queue task work
+ *	  each pending request with enough	  read the event ring
+ *	    events: completing, task work	  enough events: completing, task work
  *	  unlock				  unlock
  *
  * If the waker has the lock first, the task reads the new entries.  Otherwise, the waker finds the
  * request pending.
  *
- * A second event may race with the task work for the first event:
+ * A second event may race with the task work for the first event.  The total of the ring is the
+ * number of entries ever added, and its count is the number of entries that no reader has removed:
  *
  *	a waker					the task
  *	  add entries				  read the total of the ring, then its count
@@ -88,9 +90,9 @@ struct theap_uring_wait {
 	struct list_head node;
 	u64 key;		/* a number of the program; CANCEL ends all requests with it */
 	/*
-	 * The total of the ring that the last task work has read.  Before the first task work: the
-	 * total at the issue minus 1.  So the total differs from @seen at first, and a multishot
-	 * request also completes for entries older than the request.
+	 * The number of entries ever added to the ring, as the last task work has read it.  Before
+	 * the first task work: that number at the issue, minus 1.  So it differs from @seen at
+	 * first, and a multishot request also completes for entries older than the request.
 	 */
 	u32 seen;
 	u32 min : 30;		/* the number of events to wait for; there are 2^24 slots at most */
@@ -171,14 +173,17 @@ static void theap_uring_remove(struct theap_uring_waits *waits, struct theap_uri
  * Complete a request in its task: end it, or post a completion and let it wait again.  If another
  * reader has taken the events, let the request wait again without a completion.
  *
- * This function does not check whether the task or its io_uring is at its end: io_uring cancels the
- * request if it is pending again.
+ * If the task exits or its io_uring is closed, this function may make the request pending again:
+ * io_uring then cancels it.
  */
 static void theap_uring_complete(struct io_uring_cmd *uring, unsigned int issue_flags)
 {
 	struct theap_context *context = theap_uring_context(uring);
 	struct theap_uring_wait *wait = theap_uring_to_wait(uring);
-	/* Read the total first: entries that are added after that complete the request again. */
+	/*
+	 * First read the total, the number of entries ever added: entries that are added after that
+	 * complete the request again.
+	 */
 	u32 total = theap_ring_total(&context->ring);
 	u32 count = theap_ring_count(&context->ring);
 	int ret = count;
@@ -254,9 +259,9 @@ int theap_uring_wait(struct io_uring_cmd *uring, u64 key, u32 min, unsigned int 
 }
 
 /*
- * End a WAIT request whose io_uring or task is at its end.  A pending request ends in this call.
- * In the states issued and completing, its task work ends it.  The caller holds the io_uring's
- * lock.
+ * End a WAIT request whose io_uring is closed, or whose task exits.  A pending request ends in this
+ * call.  If @completing is set, the request is being issued or completed, and its task work ends
+ * it.  The caller holds the io_uring's lock.
  */
 void theap_uring_wait_end(struct io_uring_cmd *uring, unsigned int issue_flags)
 {
