@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Count the instructions of a machine for the idle timeouts of a program with io_uring.
+ * Count the instructions that the idle timeouts of connections cost a server with io_uring.
  *
  * The program runs on a CPU whose clock counts instructions (selftests/vm/run -c).  So the busy
  * time of that CPU is the number of instructions that the program, the kernel, its interrupts and
@@ -13,7 +13,11 @@
  * that time.  All programs wait for the next turn in the same way.  The program "none" has no
  * timeouts.  Its instructions are subtracted from those of the other programs:
  *
- *	timerheap	start and postpone in mapped memory; KICK and WAIT as io_uring requests
+ *	timerheap	start and postpone timers in mapped memory.  Two io_uring requests: KICK
+ *			makes the kernel read new deadlines; WAIT completes when timers expire.
+ *			"timerheap, 10 ms of slack" lets each timer expire up to 10 ms late.
+ *			"timerheap, limited" has the CPU time limit of an ordinary user; the other
+ *			two lift that limit with TIMERHEAP_UNLIMITED
  *	timeouts, lazy	an IORING_OP_TIMEOUT for each connection.  A packet only stores the
  *			deadline; if a timeout expires before the deadline, it is submitted again
  *	wheel		a hashed wheel with buckets of TURN, and one IORING_OP_TIMEOUT for the next
@@ -25,9 +29,6 @@
  *
  * Measure on Linux 6.12: on 7.3 the idle times of /proc/stat were up to 10 % wrong.  A WAIT can be
  * multishot only since Linux 6.18.  So the program submits a WAIT again after each completion.
- *
- * "timerheap, limited" has the limits of an ordinary user.  The other contexts of timerheap are
- * open with TIMERHEAP_UNLIMITED.
  */
 #include <err.h>
 #include <errno.h>
@@ -50,7 +51,7 @@
 #define UPDATES		1000	/* changed timeouts in measure_updates() */
 #define ENTRIES		4096	/* entries of the submission queue */
 #define MOST_ENTRIES	65536	/* entries of the completion queue: io_uring permits no more */
-#define BUCKETS		2048	/* of the wheel, TURN ns each: longer than a timeout */
+#define BUCKETS		2048	/* of the wheel, TURN ns each: together longer than a timeout */
 #define KICK_MAX	1024U	/* the most slots of a KICK request */
 #define NONE		UINT32_MAX
 
@@ -127,7 +128,10 @@ static void ignore(uint32_t connection)
 	(void)connection;
 }
 
-/* The programs "timerheap": the timeout of a connection is a slot. */
+/*
+ * The three programs whose names begin with "timerheap".  A slot of the module is one timer.
+ * Connection i uses slot i for its timeout.
+ */
 
 static struct timerheap *th;
 static uint32_t *kicks, nr_kicks;
@@ -180,7 +184,10 @@ static void slots_start(uint32_t connection)
 		kicks[nr_kicks++] = connection;
 }
 
-/* Postpone a timeout, without a KICK.  If it has just expired, slots_complete() starts it again. */
+/*
+ * Postpone a timeout in mapped memory.  No request KICK is needed: at the old deadline, the kernel
+ * reads the new one.  If the timer has just expired, do nothing: slots_complete() starts it again.
+ */
 static void slots_postpone(uint32_t connection)
 {
 	if (timerheap_postpone(th, connection, now + timeout) < 0)
@@ -188,8 +195,9 @@ static void slots_postpone(uint32_t connection)
 }
 
 /*
- * Submit KICKs for the slots in @kicks.  The kernel reads @kicks at submission, and later starts
- * overwrite @kicks.  Prepare a WAIT if none is pending; the caller submits the WAIT.
+ * Submit requests KICK for the slots in @kicks, so that the kernel reads their new deadlines.
+ * Submit them here, since the kernel reads @kicks at submission, and slots_start() overwrites it
+ * later.  Also prepare a request WAIT if none is pending.  The caller submits the WAIT.
  */
 static void slots_before_wait(void)
 {
@@ -258,8 +266,9 @@ static void lazy_complete(const struct io_uring_cqe *cqe)
 }
 
 /*
- * The program "wheel": each turn has a bucket, the list of connections to check when that turn
- * begins.  wheel_insert() chooses the first turn that begins after a connection's deadline.
+ * The program "wheel".  A turn is a period of TURN ns, not a rotation of the wheel.  Each turn has
+ * a bucket, the list of connections whose deadlines the program checks when that turn begins.
+ * wheel_insert() chooses the first turn that begins after a connection's deadline.
  */
 
 static uint32_t buckets[BUCKETS], *nexts;

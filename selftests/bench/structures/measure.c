@@ -86,7 +86,10 @@ static void choose(struct move *moves, uint32_t nr)
 	}
 }
 
-/* Put the moves to a later deadline first in @moves.  Return: the number of these moves. */
+/*
+ * Reorder the array @moves.  Put those elements first that give their timer a later deadline than
+ * it has now.  Return: the number of these elements.
+ */
 static uint32_t partition(struct move *moves, uint32_t nr)
 {
 	uint32_t later = 0;

@@ -42,7 +42,10 @@
 
 /* A timer.  Only the structure in use writes its fields. */
 struct timer {
-	/* The deadline.  Unused in the wheel with circles, and in all heaps but the lazy 4-heap. */
+	/*
+	 * The deadline.  Unused in the wheel with circles (circle_wheel.c), and in all heaps but
+	 * the lazy 4-heap, which only marks a stopped timer (marking_heap.c).
+	 */
 	_Alignas(64) int64_t when;
 	union {
 		struct theap_node node;		/* heaps: the position of its entry */
@@ -105,7 +108,8 @@ struct structure {
 /*
  * The number of threads of threads.c: one per CPU of the machine that Documentation/performance.md
  * describes.  In the design with a heap per thread, insert() uses the heap with index @thread.
- * Usually @thread is the index of the calling thread.  For "random heap", it is a random one.
+ * Usually @thread is the index of the calling thread.  In the measurement "stop and insert, random
+ * heap" of threads.c, @thread is a random index.
  */
 #define THREADS	2
 extern _Thread_local unsigned int thread;

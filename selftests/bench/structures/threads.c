@@ -56,7 +56,10 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* Let @running threads do a round.  Return: nanoseconds per pair of stop and insert. */
+/*
+ * Do one round: run a number of threads, given by @running, until each has done PAIRS pairs of stop
+ * and insert.  Return: the elapsed nanoseconds per pair.
+ */
 static double round_of(unsigned int running)
 {
 	static uint64_t seed = 88172645463325252;
