@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * interface [FILE [close]] - measure timerheap's slots and calls, and timerfd, on the same work
+ * interface [FILE [close]] - measure timerheap's slots and ioctls, and timerfd, on the same work
+ *
+ * A slot is the memory of a timer that the program shares with the kernel.  By a write to it, the
+ * program can often start or stop the timer without an ioctl.
  *
  * Print figures as bench.h describes, and write the lines of JSON to FILE.  With "close", measure
- * only this: open a context, start a timer in it, and close it.
+ * only this: open a context (a descriptor with its timers), start a timer in it, and close it.
  *
  * timerfd is used as in a server: one descriptor per timer, all in one epoll instance.
  */
@@ -23,10 +26,10 @@
 #include "bench.h"
 
 #define TIMERS	10000		/* timerfd descriptors, and as many slots */
-#define KICKED	1024		/* timers that one measured BATCH or KICK starts */
+#define KICKED	1024		/* timers that one measured ioctl (BATCH or KICK) starts */
 #define MANY	1000000		/* timers with which memory is measured */
 #define CONTEXTS	100	/* contexts that are opened and closed, one after the other */
-#define TURNS	1000	/* turns of an event loop, with one SYNC or one poll each */
+#define TURNS	1000	/* turns of an event loop, with one poll or one ioctl SYNC each */
 
 static struct timerheap *th;
 static int fds[TIMERS], epoll;
@@ -131,7 +134,10 @@ static void expire_kicked(void)
 	take_events(KICKED, 0);
 }
 
-/* Start KICKED timers for random times, by one KICK. */
+/*
+ * Start KICKED timers: store random deadlines in their slots.  Then one ioctl, KICK, makes the
+ * kernel check all these slots.
+ */
 static double kick_starts(void)
 {
 	double begin;
@@ -188,7 +194,8 @@ static double start_new_batch(void)
 
 /*
  * Start KICKED timers with 10 ms of slack, and with deadlines spread over 1 s, an hour from now.
- * About eight timers share a slack bucket.
+ * The module rounds a deadline with this slack to a multiple of 8 ms.  So about eight timers get
+ * the same time, and share one heap entry.
  */
 static double start_slack(void)
 {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Count the instructions of the library's engine in the process, which serves timers without the
+ * Count the instructions of the library's engine: it serves timers in the process, without the
  * module.
  *
- * This program is not part of "counts", where slots.c of this folder replaces the library's KICK by
- * an empty function.  The program advances the clock itself (a manual clock), so the engine arms no
- * timerfd.
+ * The engine enqueues timers in the library's timerheap_kick().  So this program is not part of
+ * "counts", where slots.c of this folder replaces timerheap_kick() by an empty function.  The
+ * program advances the clock itself (a manual clock), so the engine arms no timerfd.
  */
 #include <stdlib.h>
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Count the instructions of the library's inline functions.
+ * Count the instructions of the library's inline functions, which start, stop and postpone timers
+ * in slots.  A slot is the memory of a timer that a program shares with the kernel.
  *
- * The slots are plain memory that no kernel reads.  So the counts are the program's part
- * of each operation.  This file is not part of heap.c, since heap.c is compiled with
+ * Here the slots are plain memory that no kernel reads.  So only the work of the program is
+ * counted, not that of the kernel.  This file is not part of heap.c, since heap.c is compiled with
  * replacements for kernel headers.
  */
 #include <stdlib.h>
@@ -19,7 +20,7 @@ int timerheap_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr)
 	return nr;
 }
 
-/* Never called: the library calls this function only if the process serves the context. */
+/* Never called: the library calls it only if the process serves the timers, without the module. */
 bool __timerheap_expire(const struct timerheap *th)
 {
 	return th && false;
@@ -33,10 +34,11 @@ void __timerheap_kick_ticker(struct timerheap *th, uint32_t slot)
 }
 
 /*
- * Count the operations on slots that are queued at their deadline and have an event in the ring.
+ * Count the operations on slots.  At first each timer is pending, and has an unread event in the
+ * ring.  @queued is the deadline, as if the timer were in a heap of the kernel.
  *
- * The counted stop discards the event of each slot.  So store an expiration in each slot again
- * before timerheap_next() is counted.
+ * The counted stop sets @expirations of each slot to 0, and so discards the event.  But
+ * timerheap_next() is counted with events.  So store an expiration in each slot again before that.
  */
 void count_slots(void)
 {

@@ -32,7 +32,7 @@ enum grain { EXACT, JIFFIES, NEVER };
  *             the conversion is not measured, since a user of such timers would keep
  *             times in that unit
  * @setup:     initialize a timer that is not pending
- * @start:     make a timer, pending or not, expire at a time that @time has converted
+ * @start:     start a timer, or move a pending timer, to a deadline that @time has converted
  * @stop:      stop a timer, in the cheapest way
  * @stop_sync: stop a timer, wait for its function, and dequeue it
  * @end:       release what @setup has reserved for a timer, which is stopped; NULL: nothing to do
@@ -57,7 +57,7 @@ extern const struct contender contenders[];
 extern const unsigned int nr_contenders;
 extern atomic_t fired;
 
-/* An array in pieces of PIECE elements; timer_set.c explains why. */
+/* An array in pieces of PIECE elements: one large array would need vmalloc() (timer_set.c). */
 #define PIECE	4096U
 
 struct array {

@@ -82,7 +82,10 @@ static void heap_end(void *timer)
 	theap_timer_unreserve(timer);
 }
 
-/* Return whether the run has closed all extraction holes in the heap of this CPU. */
+/*
+ * Return whether the heap of this CPU has no holes.  A softirq that takes due timers from the heap
+ * leaves a hole for each of them.  It closes these holes at the end.
+ */
 static bool heap_is_clean(void)
 {
 	struct theap_queue *queue = theap_queues_get(theap_kernel_account, THEAP_MONOTONIC,

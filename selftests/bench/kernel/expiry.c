@@ -5,8 +5,8 @@
  * An expiry interrupts whichever task runs, so no process's CPU time measures the expiry.
  * The benchmark therefore runs a loop whose duration is known, and counts its iterations.
  * The elapsed time minus the time for these iterations is the cost of the expiries.  While no
- * timer is due, or a limit of CPU time defers the expiries, the loop runs.  So that time is not
- * part of the cost.
+ * timer is due, the loop runs.  It also runs while a limit of the module on its own CPU time defers
+ * the expiries.  So these times are not part of the cost.
  */
 #include <linux/bottom_half.h>
 #include <linux/ktime.h>

@@ -2,9 +2,11 @@
 /*
  * The cost of a start, a stop and the scans for stuck CPUs on a machine with many CPUs.
  *
+ * A scan searches the queues for timers that are overdue because their CPU is stuck.
+ *
  * The CPUs need not be online: a queue exists for each possible CPU.  The machine has one CPU
- * online, which drives all queues.  First a single queue has a timer, then the queue of each CPU
- * has one.
+ * online, which expires the timers of all queues.  First a single queue has a timer, then the queue
+ * of each CPU has one.
  *
  * The file includes steal.c and watchdog.c, since it uses static functions and variables of both.
  */
@@ -19,10 +21,13 @@
 
 #define EACH	100U	/* operations of a round */
 /*
- * The time from a start of the measured timer to its deadline, in ns.  bench_scans() sets the
- * period of the watchdog timers to 2 s.  The watchdog goes to sleep only if no timer is queued, or
- * if the next deadline is more than 2 s away (watchdog.c).  Before a measured start, prepare()
- * stops the timer with softirqs off.  So no measured start has to wake the watchdog.
+ * The time from a start of the measured timer to its deadline, in ns.
+ *
+ * The watchdog timers scan the queues every 2 s, the period that bench_scans() sets.  They sleep
+ * longer only if no timer is queued, or if the next deadline is over 2 s away (watchdog.c).  A
+ * start would then have to arm them, and this work would be measured.  So FAR is less than 2 s.
+ * Before a measured start, prepare() stops the timer.  From that stop to the start, softirqs are
+ * off, so no watchdog timer can expire and find that no timer is queued.
  */
 #define FAR	(3 * NSEC_PER_SEC / 2)
 
@@ -104,7 +109,8 @@ static void prepare(void (*operation)(struct theap_timer *timer), struct theap_t
 		measure_start(timer);
 	/*
 	 * measure_watchdog() calls the function of this watchdog timer, as if the timer had
-	 * expired.  The function arms only a timer that is not pending.
+	 * expired.  The function arms this timer again only if it is not pending.  So delete
+	 * it, to measure the arming, too.
 	 */
 	timer_delete(&theap_watchdog_timers[0].timer);
 }
