@@ -354,17 +354,18 @@ TEST_F(cancel_on_set, first_read_or_wait_after_step_returns_ecanceled_and_next_d
 	EXPECT_EQ(-ECANCELED, th_wait_flags(self->fd, NULL, 0, 0, 0, 0));
 	EXPECT_EQ(0, th_wait_flags(self->fd, NULL, 0, 0, 0, 0));
 	EXPECT_EQ(1, read_event(self->fd));
-	/* A context without the flag reports no step. */
+	/* A context without TIMERHEAP_CANCEL_ON_SET reports no step. */
 	EXPECT_EQ(0, th_wait_flags(other, &event, 1, 0, 0, 0));
 	EXPECT_FALSE(system_readable(other, 0));
 	close(other);
 }
 
 /*
- * After a step, a timer with slack expires when the stepped clock reaches the timer's rounded
- * deadline.  If the step sets the clock to a time between the deadline and the rounded
- * deadline, the timer stays pending.  The three timers of the test have different deadlines,
- * and the same rounded deadline, @due.
+ * The slack of a timer is how long after its deadline it may expire.  So the kernel rounds the
+ * deadline up, and several timers share a rounded deadline.  After a step, a timer expires when the
+ * stepped clock reaches the rounded deadline.  If the step sets the clock to a time between the
+ * deadline and the rounded deadline, the timer stays pending.  The three timers of the test have
+ * different deadlines, and the same rounded deadline, @due.
  */
 TEST_F(cancel_on_set, step_expires_timers_with_slack_only_after_rounded_deadline)
 {
@@ -381,8 +382,9 @@ TEST_F(cancel_on_set, step_expires_timers_with_slack_only_after_rounded_deadline
 	ASSERT_EQ(0, th_store(&map, 2, due - 50 * SEC, 0));
 	for (int i = 0; i < 2; i++) {
 		/*
-		 * First step back by 1000 s, so that all deadlines are farther ahead.  Then step
-		 * forward to 30 s before @due, which is after all deadlines.
+		 * Neither of these two steps reaches @due, so no timer expires.  The first step
+		 * is back by 1000 s.  The second is forward to 30 s before @due: by then the
+		 * deadlines of all three timers have passed, but not their rounded deadline.
 		 */
 		ASSERT_EQ(0, clock_step(i ? due - 30 * SEC - clock_now(CLOCK_REALTIME) :
 					    -1000 * SEC));
@@ -428,7 +430,7 @@ static pid_t step_later(int64_t by)
 	return pid;
 }
 
-/* A step wakes WAIT, poll() and read(), and signals the eventfd. */
+/* A step wakes WAIT, poll() and read() of a context, and signals the context's eventfd. */
 TEST_F(cancel_on_set, step_wakes_wait_poll_and_read_and_signals_eventfd)
 {
 	struct timerheap_event event;

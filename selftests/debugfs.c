@@ -7,7 +7,8 @@
  *
  *  - While contexts are opened and closed, each reading of the file "contexts" lists all
  *    contexts that stay open.
- *  - INFO's counters of the machine do not decrease when the account of a user is freed.
+ *  - The counters of INFO, which are sums over all users, do not decrease when the account of
+ *    a user is freed.
  *  - Only root can read the files.
  *  - Readers delay no timer for long.
  *  - The module cannot be unloaded while a file is open.
@@ -52,7 +53,7 @@ static char *read_file(const char *file)
 	return th_read_all(fd);
 }
 
-/* Return: the number of the column @name in a line of names; -1: there is none. */
+/* Return: the number of the column @name, from 0; -1: none.  @line: the names of the columns. */
 static int column(const char *line, const char *name)
 {
 	size_t len = strlen(name);
@@ -172,7 +173,10 @@ TEST_F(debugfs, counters_of_heaps_add_up_to_those_of_info)
 	for (int i = 1; i < 20; i += 2)
 		ASSERT_EQ(1, th_stop(self->fd, i));
 	ASSERT_EQ(SLOTS / 2, th_events(self->fd, events, SLOTS / 2, SLOTS / 2));
-	/* A run may change counters after its events have arrived: read until INFO is steady. */
+	/*
+	 * The expiry run that has added the events may change counters after the test has taken
+	 * the events.  So repeat until INFO returns the same before and after the file is read.
+	 */
 	for (int64_t end = now() + LOST; now() < end; nap(10 * MSEC)) {
 		free(text);
 		ASSERT_EQ(0, th_info(self->fd, &before));
@@ -270,7 +274,10 @@ TEST_F(debugfs, each_heap_shows_time_until_its_first_deadline)
 		least = first < least ? first : least;
 	}
 	EXPECT_GT(NOT_SOON, least);
-	/* If there are other entries, a timer of another program may be the first one. */
+	/*
+	 * If the heaps have entries besides this timer, a timer of another program may have an
+	 * earlier deadline.
+	 */
 	if (info.entries == 1)
 		EXPECT_LT(NOT_SOON - LOST, least);
 	free(text);
@@ -292,7 +299,10 @@ static int64_t expired_above(const char *text, int64_t least)
 	return all;
 }
 
-/* The histogram counts once each event that a run adds to the ring, in the step of its lateness. */
+/*
+ * An expiry run, which expires due timers, adds events to the ring from which the program reads.
+ * The histogram counts each such event once, in the step (range) that its lateness is in.
+ */
 TEST_F(debugfs, lateness_histogram_counts_each_event_of_a_run_exactly_once)
 {
 	char *before = read_file("lateness"), *after;
@@ -485,7 +495,10 @@ TEST_F(debugfs, only_root_can_read_the_files)
 	EXPECT_EQ(0, status);
 }
 
-/* measure() starts the first 1/DUE of the slots again: so few that each timer expires alone. */
+/*
+ * measure() starts only the first 1/DUE of the slots again.  So the deadlines are so far apart that
+ * each timer expires in an interrupt of its own.
+ */
 #define DUE		10
 
 /* Start @slots / DUE timers again, with deadlines spread over 2 s.  Return: their lateness. */

@@ -16,7 +16,8 @@
 #define SLOTS	512
 
 /*
- * Memory whose first access waits until a manual clock has advanced.
+ * Memory whose first access waits until trap_run() has advanced the clock of @context, by the call
+ * ADVANCE.  That is a manual clock: it moves only by ADVANCE.
  *
  * DRAIN reads the deadline of a timer, writes the timer to the array, and then stops the timer.  If
  * the array is in this memory, the write of the first timer is the first access.  So the clock
@@ -101,8 +102,8 @@ static int take_event(int fd, struct timerheap_event *event)
 }
 
 /*
- * A timer that expires after DRAIN has read its deadline, but before DRAIN stops it, has an event,
- * and is not in the array.
+ * A timer expires after DRAIN has read its deadline, but before DRAIN stops it.  The timer then has
+ * an event, and is not in the array of stopped timers that DRAIN writes for its caller.
  */
 TEST_F(drain, timer_that_expires_during_drain_has_event_and_is_not_drained)
 {
@@ -137,8 +138,9 @@ TEST_F(drain, timer_that_expires_during_drain_has_event_and_is_not_drained)
 }
 
 /*
- * A ticker expires after DRAIN has read its deadline, but before DRAIN stops it.  The array then
- * has the ticker's next deadline.  The ticker's event counts the expirations before that deadline.
+ * A ticker, which is a periodic timer, expires after DRAIN has read its deadline, but before DRAIN
+ * stops it.  DRAIN then writes the ticker's next deadline to the array of its caller.  The ticker's
+ * event counts the expirations before that deadline.
  */
 TEST_F(drain, ticker_that_expires_during_drain_has_event_and_is_drained)
 {
@@ -168,7 +170,10 @@ TEST_F(drain, ticker_that_expires_during_drain_has_event_and_is_drained)
 	close(trap.fd);
 }
 
-/* If a ticker expires before DRAIN, its event stays after DRAIN, until a start discards it. */
+/*
+ * If a ticker, which is a periodic timer, expires before a DRAIN stops it, the DRAIN keeps its
+ * event.  If the program starts the slot again before it takes the event, START discards the event.
+ */
 TEST_F(drain, event_of_drained_ticker_is_readable_until_start_discards_it)
 {
 	struct timerheap_advance advance = { .time = 3 * MSEC + 1, .flags = TIMERHEAP_ABSTIME };
@@ -195,7 +200,10 @@ TEST_F(drain, event_of_drained_ticker_is_readable_until_start_discards_it)
 	EXPECT_EQ(0, take_event(self->fd, &event));
 }
 
-/* One-shot timers expire during DRAIN: each one is in the array or has an event, never both. */
+/*
+ * One-shot timers expire during DRAIN.  Either DRAIN writes such a timer to its caller's array, or
+ * the timer has an event, never both.
+ */
 TEST_F_TIMEOUT(drain, timer_that_expires_during_drain_is_either_drained_or_has_event, 120)
 {
 	struct timerheap_pending pending[SLOTS];

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The CPU budget, which bounds the runs of all users together, and the limit of each user.
+ * Two limits of the CPU time of expiry runs.  An interrupt begins such a run, which expires the due
+ * timers of one queue.  The CPU budget bounds the runs of all users together on a CPU.  The limit
+ * of each user, user_cpu_percent, bounds the runs of that user.
  *
  * abuse_cpu.c tests what a limited user can take from other users.  The tests here also measure
  * with the limit switched off, by user_cpu_percent=0.  So they show what the limit achieves, and
@@ -15,7 +17,7 @@
  *  - One on each CPU has tickers, which are periodic timers, with the minimum period: a
  *    million on all CPUs together, or fewer if the machine has less than 4 GB of memory.
  *    With verify=1 or delay_us= the module is slow, and all CPUs together have 1000 tickers.
- *  - One kicks 1000 slots that are due within 1 ms, again and again.
+ *  - One makes the kernel check 1000 slots that are due within 1 ms, by KICK, again and again.
  *  - One moves a timer of another CPU earlier, again and again, if there are two CPUs.
  *  - One starts timers and drains them, again and again.
  *
@@ -26,9 +28,9 @@
  * priority gets its CPU.  With TIMERHEAP_EXACT= the test fails without cyclictest.
  *
  * In the second test the third user must keep a fraction of its CPU.  Many tickers make
- * long runs, which the budget throttles.  A few tickers with different deadlines, a few
- * microseconds apart, make many short runs.  The interrupt that begins a run also takes CPU
- * time.  So the second test also uses few tickers.
+ * long runs, which the budget throttles: it ends a run, and delays the next one.  A few tickers
+ * with different deadlines, a few microseconds apart, make many short runs.  The interrupt that
+ * begins a run also takes CPU time.  So the second test also uses few tickers.
  *
  * The third test has no greedy user: it checks contexts with TIMERHEAP_UNLIMITED.
  *
@@ -41,7 +43,7 @@
 #define CPUS_MAX	64
 #define PARAMETER	TH_PARAMETERS "user_cpu_percent"
 
-/* Limit the runs of each user to @percent of the time of each CPU; 0: no limit. */
+/* Limit the expiry runs for each user's timers to @percent of each CPU's time; 0: no limit. */
 static int set_user_percent(int64_t percent)
 {
 	return put_number(PARAMETER, percent);
@@ -143,7 +145,10 @@ struct measurement {
 	struct latency tasks;
 };
 
-/* Act as the second user: start one timer on each CPU, again and again.  All must expire. */
+/*
+ * Act as the second user, whose few timers the greedy user may delay: start one timer on each CPU,
+ * again and again.  All must expire.
+ */
 static struct measurement measure(struct __test_metadata *_metadata, struct _test_data_fair *self)
 {
 	static int64_t late[100000];
@@ -192,15 +197,15 @@ static void report(struct __test_metadata *_metadata, const char *when, struct m
 }
 
 /*
- * The limit of a user bounds the lateness of another user's timers.
+ * The limit of CPU time of the greedy user bounds the lateness of the second user's few timers.
  *
- * Each user has queues of its own.  So a timer of the second user waits for at most one run of the
- * greedy user.  After at most 0.1 ms such a run completes its current batch, and ends.  Without a
- * limit of each user, such runs take four fifths of all time, and most timers become due during a
- * run.  With the limit, few do.  Other delays on an emulated CPU are longer than a run, so only
- * TIMERHEAP_EXACT= shows this difference.  Without TIMERHEAP_EXACT= the only upper bound of the
- * lateness is a median of 50 ms, with the limit.  If the module is slow (th_slow()), the test
- * checks no upper bound.
+ * A run expires the due timers of a queue, in batches.  Each user has queues of its own.  So a
+ * timer of the second user waits for at most one run of the greedy user.  After at most 0.1 ms such
+ * a run completes its batch, and the CPU budget ends the run.  Without a limit of each user, runs
+ * take four fifths of all time, and most timers become due during a run.  With the limit, few do.
+ * Other delays on an emulated CPU are longer than a run, so only TIMERHEAP_EXACT= shows this
+ * difference.  Without TIMERHEAP_EXACT= the only upper bound of the lateness is a median of 50 ms,
+ * with the limit.  If the module is slow (th_slow()), the test checks no upper bound.
  *
  * A task waits for such a run, too, and for the interrupt that begins it.  The bound of a task's
  * wait, 1.2 ms, is several times the length of a run.  A task that becomes ready during a run waits
@@ -235,7 +240,7 @@ TEST_F_TIMEOUT(fair, cpu_limit_of_user_bounds_lateness_of_other_users, 220)
 	if (!self->exact)
 		return;
 	EXPECT_GT(without.timers.median, 4 * with.timers.median);
-	/* With the limit, the second user has more than half of the events that it has alone. */
+	/* With the limit, the second user has over half as many events as without a greedy user. */
 	EXPECT_GT(2 * with.events, alone.events);
 	EXPECT_LT(0, alone.tasks.most);
 	EXPECT_LT(0, without.tasks.most);
@@ -246,22 +251,23 @@ TEST_F_TIMEOUT(fair, cpu_limit_of_user_bounds_lateness_of_other_users, 220)
 }
 
 /*
- * Even without a limit of each user, runs and their interrupts leave one fifth of a CPU to tasks.
+ * Even without a limit of each user, expiry runs and the interrupts that begin them leave one fifth
+ * of a CPU to tasks.
  *
- * The test is the third user: it counts the rounds of a loop on CPU 0.  The share of the loop is
- * that fifth, or half of the fifth if a process of the greedy user also computes on CPU 0.
+ * The test is the third user, which has no timers: it counts the rounds of a loop on CPU 0.  The
+ * share of the loop is that fifth, or half of it if the greedy user also computes on CPU 0.
  *
- * The module only estimates what an interrupt costs, so the test requires only half of the
- * share.  If all runs of a load are throttled, there is one interrupt for each 0.1 ms of runs,
- * and the estimate matters little.  For such a load the test requires three quarters of the
- * share.  Without TIMERHEAP_EXACT=, the test requires one tenth of the share for all loads.
+ * The module only estimates what an interrupt costs, so the test requires only half of the share.
+ * If the CPU budget ends all runs of a load, each 0.1 ms of runs has only one interrupt.  Then the
+ * estimate matters little.  For such a load the test requires three quarters of the share.
+ * Without TIMERHEAP_EXACT=, the test requires one tenth of the share for all loads.
  */
 TEST_F_TIMEOUT(fair, runs_do_not_starve_tasks_even_without_cpu_limit_of_users, 220)
 {
 	static const struct {
 		const char *name;
 		void (*work)(const struct abuse *abuse);
-		int nr, cpu;		/* the tickers, and the CPU, of the greedy user's process */
+		int nr, cpu;		/* of the greedy user's process: number of tickers; CPU */
 		int tasks;		/* tasks that compute on CPU 0, which share the fifth */
 		bool throttled;		/* the CPU budget throttles all runs of the load */
 	} loads[] = {
@@ -292,7 +298,10 @@ TEST_F_TIMEOUT(fair, runs_do_not_starve_tasks_even_without_cpu_limit_of_users, 2
 		left = abuse_count_rounds(5, 20 * MSEC, 0, self->exact);
 		abusers_end(&self->greedy);
 		TH_LOG("%s: %llu%% left", loads[i].name, (unsigned long long)(100 * left / alone));
-		/* The share of the loop, then the required part of it, in percent of the CPU. */
+		/*
+		 * Set @demanded, in percent of the CPU: first to the share of the loop, and then to
+		 * the part of the share that the test requires.
+		 */
 		demanded = 20 / loads[i].tasks;
 		if (!self->exact)
 			demanded /= 10;
@@ -343,8 +352,8 @@ static uint64_t count_events(int fd)
 }
 
 /*
- * TIMERHEAP_UNLIMITED needs CAP_SYS_RESOURCE.  In a context with this flag, user_cpu_percent limits
- * no run, and the minimum period is 1 us.
+ * TIMERHEAP_UNLIMITED needs CAP_SYS_RESOURCE.  For the timers of a context with this flag,
+ * user_cpu_percent does not limit the CPU time, and the minimum period is 1 us.
  */
 TEST_F_TIMEOUT(fair, unlimited_context_needs_capability_and_has_no_cpu_limit, 120)
 {
