@@ -2,7 +2,8 @@
 /*
  * The timerfd that wakes a program whose timers are in a heap.
  *
- * Until the timerfd expires, the program sets it only to an earlier deadline.  One early wake-up
+ * Until the timerfd expires, the program sets it only to an earlier deadline.  So if the first
+ * timer is stopped or postponed, the program may wake up although no timer is due.  Such a wake-up
  * costs less than a system call for each change of the first deadline.
  */
 #ifndef ALARM_H

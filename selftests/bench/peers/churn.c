@@ -3,15 +3,17 @@
  * Stop, postpone and restart timers, as servers do; hardly any timer expires.  One thread does
  * the work, or several threads, each with timers of its own.
  *
- * All rounds have the same time limit, so a slow peer takes no longer than a fast one.  The
- * figures are the CPU time of the process, and the number of system calls, per operation.
+ * A peer is a kind of timer to measure.  All rounds have the same time limit, so a slow peer
+ * takes no longer than a fast one.  The figures are the CPU time of the process, and the number
+ * of system calls, per operation.
  */
 #include "workloads.h"
 
 #define ROUNDS		5
 #define ROUND		(30 * MSEC)	/* time limit of a round */
 #define LOST		1000	/* every 1000th request has no answer */
-#define RESERVE		200	/* timers for lost requests; if all are used, a round ends */
+/* Timers of each thread for requests without an answer.  If a thread has used all, a round ends. */
+#define RESERVE		200
 
 /* A thread and its timers. */
 struct worker {
@@ -122,8 +124,8 @@ static void count_lost(uint32_t timer, uint64_t times)
 }
 
 /*
- * Wait until the timers of lost requests expire.  If threads share a set, the first thread
- * waits for the timers of all threads, and the others return at once.
+ * Wait until the timers of lost requests expire.  If threads share a set of timers, the first
+ * thread waits for the timers of all threads, and the other threads return at once.
  */
 static void reap_lost_requests(struct worker *worker)
 {
@@ -196,7 +198,10 @@ static void spread_out(struct worker *worker)
 	peer_turn(worker->peer, worker->set);
 }
 
-/* Do the wanted kinds of work in one thread, whose timers are pending before and afterwards. */
+/*
+ * Do the kinds of work that the command line selects, in one thread.  Before and afterwards, all
+ * timers of the thread are pending.
+ */
 static void run_kinds(struct worker *worker)
 {
 	for (uint32_t i = 0; i < RESERVE; i++)
@@ -235,7 +240,10 @@ void measure_churn(const struct peer *peer, void *set, uint32_t n)
 	run_kinds(workers);
 }
 
-/* Run one of several threads, with a set of its own or with its part of the shared set. */
+/*
+ * Run one of several threads.  The thread opens a set of timers of its own, or uses its part of the
+ * set that all threads share.
+ */
 static void run_thread(int number)
 {
 	struct worker *worker = &workers[number];

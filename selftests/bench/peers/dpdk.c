@@ -8,9 +8,10 @@
  * only every 10 ms, but its loop does not sleep.  The benchmark's workload that polls every
  * 10 ms sleeps between two polls.
  *
- * open_dpdk() registers each thread except the one that has initialized DPDK.  The skip list
- * belongs to the thread, not to the set of timers.  This peer uses no huge pages, devices or files.
- * Spans are in ticks of DPDK's own clock.
+ * open_dpdk() makes the calling thread an lcore, by rte_thread_register().  Exception: the thread
+ * that has initialized DPDK is an lcore already.  The skip list belongs to the thread, not to the
+ * set of timers.  DPDK runs without huge pages, devices and files.  rte_timer_reset() gets the time
+ * until an expiry in ticks of DPDK's own clock.
  */
 #include <err.h>
 #include <pthread.h>
@@ -30,9 +31,9 @@
 
 struct set {
 	uint32_t n;
-	bool registered;	/* open_dpdk() has registered the thread of this set */
+	bool registered;	/* open_dpdk() has made the thread of this set an lcore */
 	uint64_t expired;	/* timers that have expired in this call of reap_dpdk() */
-	uint64_t *periods;	/* periods in ns of tickers that have not expired yet; else 0 */
+	uint64_t *periods;	/* of each timer, in ns; 0: one-shot, or has expired once */
 	struct rte_timer *timers;
 };
 

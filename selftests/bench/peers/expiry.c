@@ -16,7 +16,7 @@
 #include "workloads.h"
 
 #define PAUSE	(10 * MSEC)	/* time between two polls */
-#define TICKING	SEC		/* duration of a round of tickers */
+#define TICKING	SEC		/* duration of a round with periodic timers ("tickers") */
 #define ROUNDS	3		/* the most rounds of a workload; see rounds_for() */
 #define FEW	10000
 
@@ -31,7 +31,10 @@ struct part {
 /* The threads that work at the same time; the first one measures. */
 static struct part parts[MOST_THREADS];
 
-/* In ns, set by the first thread: how long a start of all timers takes; the first deadline. */
+/*
+ * The first thread sets these two variables, in ns.  @start_duration is how long it takes to start
+ * all timers.  @base is the time from which all deadlines are within one second.
+ */
 static uint64_t start_duration, base;
 
 static _Thread_local uint64_t expired;
@@ -61,8 +64,8 @@ static void sleep_until(uint64_t when)
 
 /*
  * All deadlines are within one second.  Return the offset of timer @i's deadline in that
- * second.  The deadlines of all threads alternate, and timers are not started in order of their
- * deadlines.
+ * second.  Successive deadlines belong to different threads, so all threads work during the whole
+ * second.  No thread starts its timers in the order of their deadlines.
  */
 static uint64_t offset_in_second(const struct part *part, uint32_t i)
 {
@@ -89,9 +92,10 @@ static void stop_all(const struct part *part)
 }
 
 /*
- * Stop all timers, and measure how long it takes to start them again.  The new deadlines are
- * earlier than the old ones, as they are in start_all().  So a peer that keeps stopped timers
- * queued has to move each of these timers.
+ * Stop all timers, and measure how long it takes to start them again.  The start does the same
+ * work as in start_all(), since in both the new deadlines are earlier than the old ones.  For
+ * example, a peer may keep a stopped timer in its heap, at the old deadline.  Then the start moves
+ * the timer to the earlier deadline.
  */
 static void measure_start_time(const struct part *part)
 {
@@ -108,8 +112,8 @@ static void measure_start_time(const struct part *part)
 }
 
 /*
- * Start all timers, with deadlines within one second from base.  If the start takes at most
- * twice as long as measured, all timers are started before base.
+ * Start all timers, with deadlines within one second from @base.  If the start takes at most
+ * twice as long as @start_duration, all timers are started before @base.
  */
 static void start_all(const struct part *part, uint64_t period)
 {
@@ -244,7 +248,7 @@ static void tickers(struct part *part)
 	struct rounds rounds = { 0 };
 
 	start_all(part, SEC);
-	/* The first expiries are within one second from base: do not count them. */
+	/* The first expiries are within one second from @base: do not count them. */
 	wait_until(part, base + SEC);
 	for (int i = 0; i < rounds_for(part); i++)
 		measure_round(part, &rounds, tick);
@@ -254,8 +258,8 @@ static void tickers(struct part *part)
 }
 
 /*
- * Poll until all old deadlines, which are within one second from base, have passed.  Then set
- * expired to the number of postponed timers, since record() divides the figures by expired.
+ * Poll until all old deadlines, which are within one second from @base, have passed.  Then set the
+ * variable @expired to the number of postponed timers, since record() divides the figures by it.
  */
 static void poll_until_over(const struct part *part)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A 4-heap as a program would implement it: an array of deadlines and numbers of timers.
- * Another array has the position of each timer, so any timer can be removed or moved.
+ * A 4-heap as a program would implement it: an array of entries.  An entry has a deadline and the
+ * number that identifies the timer.  Another array has the position of each timer, so any timer can
+ * be removed or moved.
  *
  * The root has position 0, and the children of position p have positions 4p + 1 to 4p + 4.  The
  * array begins at an offset that aligns each group of four children to a cache line.
@@ -49,7 +50,10 @@ static inline void heap4_store(struct heap4 *heap, uint32_t pos, struct entry en
 	heap->positions[entry.timer] = pos;
 }
 
-/* Move a gap up as far as an entry for @when needs.  Return: the gap's new position. */
+/*
+ * Move @gap, an empty position, up until its parent is not later than @when.  @when is the deadline
+ * of the entry that will fill the gap.  Return: the gap's new position.
+ */
 static inline uint32_t heap4_sift_up(struct heap4 *heap, uint32_t gap, uint64_t when)
 {
 	while (gap && when < heap->entries[(gap - 1) / 4].when) {
@@ -59,7 +63,10 @@ static inline uint32_t heap4_sift_up(struct heap4 *heap, uint32_t gap, uint64_t 
 	return gap;
 }
 
-/* Move a gap down as far as an entry for @when needs.  Return: the gap's new position. */
+/*
+ * Move @gap, an empty position, down until no child is earlier than @when.  @when is the deadline
+ * of the entry that will fill the gap.  Return: the gap's new position.
+ */
 static inline uint32_t heap4_sift_down(struct heap4 *heap, uint32_t gap, uint64_t when)
 {
 	for (;;) {
@@ -79,7 +86,7 @@ static inline uint32_t heap4_sift_down(struct heap4 *heap, uint32_t gap, uint64_
 	}
 }
 
-/* Fill a gap with @entry, and sift it up or down. */
+/* Move @gap, an empty position, up or down to where @entry belongs.  Store @entry there. */
 static inline void heap4_fill(struct heap4 *heap, uint32_t gap, struct entry entry)
 {
 	uint32_t pos = heap4_sift_up(heap, gap, entry.when);

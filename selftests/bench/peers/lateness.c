@@ -6,17 +6,17 @@
  *
  * The program prints a table, and writes lines of JSON to FILE.  The options -w and -n select the
  * situations whose name contains SITUATION, with at most TIMERS other timers.  The option -p
- * selects the contenders whose name contains PEER.
+ * selects the contenders (kinds of timers, with a way to wait) whose name contains PEER.
  *
  * The reader is a process with ten flows, each with one timer.  When the timer expires, the flow
  * would send a packet.  Then the flow starts the timer again, for one to two milliseconds later.
  * The lateness is the time from the deadline until the reader has the event, and has read the
  * clock.  An event of timerheap also has the time @fired, which divides the lateness:
  *
- *	until fired	from the deadline until the run has found the timer due: the interrupt, the
- *			softirq, and all timers that the kernel handles before this one
- *	after fired	until the reader has the event: the rest of the run, the wake-up of the
- *			reader, the return from its system call
+ *	until fired	from the deadline until the kernel has found the timer due: the interrupt,
+ *			the softirq, and all timers that the kernel handles before this one
+ *	after fired	until the reader has the event: the kernel's work on the next due timers,
+ *			the wake-up of the reader, the return from its system call
  *
  * Meanwhile a neighbor works on the same CPU: another process, which has other timers, or computes.
  * The reader has real-time priority (exception: "timerheap, ring"), so it need not wait for the
@@ -27,13 +27,15 @@
  *	postponed	the other timers are idle timeouts of 10 s, each postponed every 5 s
  *	at once		all other timers are due at the same instant, once a second
  *	within 0.1 ms	the same, but the deadlines of the other timers are 1 ns apart
- *	one bucket	the same as "at once", but with slack: all other timers are in one bucket
+ *	one bucket	the same as "at once", but with slack: the kernel may let the other timers
+ *			expire later, and keeps them in one bucket, a single entry of its heap
  *	busy tasks	there are no other timers, but tasks that compute without end
- *	user, ...	the neighbor is another user: it uses slots of timerheap, whatever the
- *			reader uses, and has the default limit of CPU time
+ *	user, ...	the neighbor is another user: it uses slots, which are timerheap's timers
+ *			in mapped memory, and has the default limit of CPU time.  The reader may
+ *			use any kind of timer
  *
- * If the other timers are due at instants, the flows aim at each instant.  Half of the flows are
- * due at most WINDOW before the instant ("before"), and half at most WINDOW after it ("after").
+ * If the other timers are due together once a second, that is a mass expiry.  Half of the flows are
+ * due at most WINDOW before it ("before"), and half at most WINDOW after it ("after").
  *
  * With PREEMPT_RT, a thread of the kernel handles timers of softirqs, such as those of timerheap
  * and timerfd.  The thread's real-time priority is 1, or with -r, one above the reader's.
@@ -66,7 +68,7 @@
 #define WINDOW		(20 * USEC)
 #define IDLE		(10 * SEC)	/* duration of an idle timeout */
 #define TURN		(10 * MSEC)	/* every TURN, the neighbor postpones some timeouts */
-#define TURNS		500		/* turns in which each timeout is postponed once */
+#define TURNS		500		/* number of turns to postpone each timeout once */
 #define USER		1000		/* user ID of a neighbor that is another user */
 #define AFTER_BOOT	10		/* seconds to wait before the first measurement */
 #define MOST_SAMPLES	20000
@@ -133,8 +135,8 @@ static const struct contender {
 	const char *name;
 	const struct peer *peer;	/* the flows' timers */
 	/*
-	 * The timers of a neighbor of the same user; NULL: the same as @peer.  A neighbor that is
-	 * another user always has slots of timerheap.
+	 * The timers of the neighbor, the other process on the CPU; NULL: the same kind as @peer.
+	 * Exception: a neighbor that runs as another user always has timerheap's timers.
 	 */
 	const struct peer *others;
 	void (*wait)(void *set);	/* NULL: the peer waits in its reap() */
@@ -161,8 +163,9 @@ static const struct contender *contender;
 static uint64_t seed;
 
 /*
- * Samples of the lateness and of its two parts, in us.  groups[1] has the samples of flows that are
- * due after an instant, and groups[0] all other samples.
+ * Samples of the lateness of the reader's timers and of its two parts, in us.  groups[1] has the
+ * samples of timers that are due just after a mass expiry of the neighbor's timers.  groups[0] has
+ * all other samples.
  */
 static struct group {
 	double late[MOST_SAMPLES], until_fired[MOST_SAMPLES], after_fired[MOST_SAMPLES];
@@ -351,8 +354,9 @@ static uint32_t *shuffled(void)
  * In the first TURNS turns, start the timeouts in random order.  In each later turn, postpone the
  * next timeouts of that order, without end, so that each is postponed once in TURNS turns.
  *
- * After IDLE, the first deadlines of the timeouts begin to pass, and timerheap begins to check
- * postponed slots.  Only then let the reader begin the measurement.
+ * After IDLE, the deadlines with which the timeouts started begin to pass.  Then timerheap checks
+ * each postponed timer near its old deadline.  The measurement must include these checks, so let
+ * the reader begin only then.
  */
 static void postpone_all(void)
 {
@@ -411,7 +415,10 @@ static void compute(void)
 		;
 }
 
-/* Fork the neighbor, and wait until it is ready.  Return: its process ID. */
+/*
+ * Fork the neighbor, the process that loads the reader's CPU, and wait until it is ready.
+ * Return: the neighbor's process ID.
+ */
 static pid_t start_neighbor(void)
 {
 	int ends[2];
@@ -442,13 +449,14 @@ static pid_t start_neighbor(void)
 
 static void *flows;
 static uint64_t deadlines[FLOWS];
-static bool aimed[FLOWS];	/* if @at_instants: the flow is due within WINDOW of an instant */
+static bool aimed[FLOWS];	/* @at_instants: the flow is due within WINDOW of a mass expiry */
 static uint32_t wanted, skipped;	/* samples to take, and those to skip before them */
 
 /*
- * Start the timer of a flow.  If the neighbor's timers are not due at instants, the deadline is one
- * to two milliseconds later.  Otherwise the flow has two deadlines for each instant.  The first is
- * one to two milliseconds before the instant, the second at most WINDOW before or after it.
+ * Start the timer of a flow.  If the neighbor's timers do not expire together once a second, in a
+ * mass expiry, the deadline is one to two milliseconds later.  Otherwise the flow has two deadlines
+ * for each mass expiry.  The first is one to two milliseconds before the mass expiry, the second
+ * at most WINDOW before or after it.
  */
 static void send_next(uint32_t flow)
 {

@@ -3,8 +3,8 @@
 // Benchmarks of Go's timers, named after those in Go's source: Reset, StartStop, Stop and
 // AfterFunc.  During each benchmark, 32 768 other timers are pending for each processor.
 //
-// A figure is the CPU time of the process for one operation, as for the other peers.  It
-// includes the garbage collector.
+// A figure is the CPU time of the process for one operation, as for the timers that ../main.c
+// measures.  The CPU time includes the garbage collector.
 package timers
 
 import (

@@ -4,15 +4,15 @@
 //
 //	longrun idle|requests|tickers|mass TIMERS SPAN RATE SECONDS timers|none
 //
-// SPAN is in nanoseconds, and RATE is packets or requests per second.  The program prints "begin"
-// when the measurement begins.  SECONDS later it prints "end", the number of expiries, and the
-// greatest lateness in nanoseconds of a connection's timeout.  With "none" it does the same work
-// without timers.
+// SPAN is the duration of a timeout, or the period of a timer, in nanoseconds.  RATE is packets or
+// requests per second.  The program prints "begin" when the measurement begins.  SECONDS later it
+// prints "end", the number of expiries, and the greatest lateness in nanoseconds of a connection's
+// timeout.  With "none" it does the same work without timers.
 //
-// The program uses timers as Go's documentation does.  A time.Ticker begins each turn of 10 ms.
-// A timeout is a time.AfterFunc: a packet resets the timer of its connection, and a request has a
-// timer of its own, which is stopped when the request ends.  A periodic timer is a time.Ticker with
-// a goroutine.
+// The program works in turns of 10 ms, as a server's event loop does.  A time.Ticker begins each
+// turn.  The program uses timers as Go's documentation does.  A timeout is a time.AfterFunc: a
+// packet resets the timer of its connection, and a request has a timer of its own, which is stopped
+// when the request ends.  A periodic timer is a time.Ticker with a goroutine.
 package main
 
 import (
@@ -64,8 +64,8 @@ type timeout struct {
 
 var connections []timeout
 
-// Return the deadline of a timeout that is started at the time at: a span later; but in the work
-// "mass", the next multiple of the span.
+// Return the deadline of a timeout that starts at the given time: SPAN later.  Exception: with the
+// work "mass", the deadline is the next multiple of SPAN, so that all timeouts expire together.
 func deadlineAfter(at time.Duration) time.Duration {
 	if kind == "mass" {
 		return (at/span + 1) * span
@@ -106,14 +106,16 @@ func (t *timeout) expire() {
 	t.restart(at)
 }
 
-// Receive the packets of this number of turns: each postpones the timeout of a random connection.
+// Receive the packets of the given number of turns of 10 ms.  Each packet postpones the timeout of
+// a random connection.
 func receivePackets(turns int, at time.Duration) {
 	for i := 0; i < turns*rate/int(time.Second/turn); i++ {
 		connections[rand.IntN(timers)].restart(at)
 	}
 }
 
-// ending has, for each of the next turns, the timers of the requests that end in that turn.
+// The ring "ending" has a list for each of the next 100 turns of 10 ms.  A list has the timers of
+// the requests that end in that turn.
 var (
 	ending     [requestTurns][]*time.Timer
 	turnNumber int
@@ -123,7 +125,8 @@ func requestExpired() {
 	expired.Add(1)
 }
 
-// In each of these turns, stop the timers of the requests that end, and start those of new ones.
+// Do the work of the given number of turns.  In each turn, stop the timers of the requests that
+// end, and start timers for new requests.
 func handleRequests(turns int) {
 	for ; turns > 0; turns-- {
 		turnNumber++
@@ -152,7 +155,8 @@ func tick(ticker *time.Ticker) {
 	}
 }
 
-// Start the timers with the numbers [from, to), at the time at.
+// Start the timers with the numbers [from, to).  The parameter "at" is the time when the current
+// turn began.
 func startTimers(from, to int, at time.Duration) {
 	for i := from; i < to; i++ {
 		if kind != "tickers" {
