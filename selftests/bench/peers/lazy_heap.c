@@ -78,7 +78,10 @@ static void turn_lazy(void *arg)
 	alarm_set(&set->alarm, heap4_first(&set->heap));
 }
 
-/* Check the first timer.  Return: its expirations; 0: the timer was stopped or postponed. */
+/*
+ * Compare the deadline of the timer of the heap's first entry with @now, and move or remove the
+ * entry.  Return: the timer's number of expirations; 0: the program has stopped or postponed it.
+ */
 static uint64_t check_first(struct set *set, uint64_t now)
 {
 	uint32_t number = set->heap.entries[0].timer;

@@ -4,9 +4,10 @@
  *
  *	longrun [-q] [-r] [-w WORKLOAD] [-n TIMERS] [-p PEER] [FILE]
  *
- * It prints a table, and writes lines of JSON to FILE.  With -w and -n, only workloads whose name
- * contains WORKLOAD, with TIMERS timers, are measured.  With -p, only the peer "none" and peers
- * whose name matches PEER, an extended regular expression, are measured.
+ * The program prints a table, and writes lines of JSON to FILE.  A peer is a kind of timer that a
+ * program can use (peers.h).  With -w and -n, only workloads whose name contains WORKLOAD, with
+ * TIMERS timers, are measured.  With -p, only the peer "none" and peers whose name matches PEER, an
+ * extended regular expression, are measured.
  * With -q, only workloads and peers that are marked quick are measured, for "make check".  With -r,
  * only the timers of Go, Tokio and Java are measured, in programs of their own, which must be in
  * PATH.
@@ -31,10 +32,12 @@
  *	tickers		each timer expires once a second
  *	mass		all timers are due at one instant, and start again when they have expired
  *
- * Before the measurement, the server starts the timers over one span, and works for at least two
- * more.  With "requests", the server only works for at least one span.  The measurement lasts for
- * at least five spans.  Exceptions: one span of 30 s, and two of 10 s with 10^5 or 10^6 timers.
- * With -q the measurement lasts longer, since /proc/stat has a resolution of 10 ms.
+ * The span of a workload is the duration of its timeouts, or the period of its tickers.  Before the
+ * measurement, the server starts all timers in the course of one span, and works for at least two
+ * more spans.  With "requests", the server only works for at least one span.  The measurement lasts
+ * for at least five spans.  Exceptions: "requests" has one span, of 30 s.  "idle" with 10^5 or 10^6
+ * timers and a span of 10 s has two spans.  With -q the measurement lasts longer, since /proc/stat
+ * has a resolution of 10 ms.
  *
  * The peer "none" does the same work without timers.  Its figures are subtracted from those of the
  * other peers.  For a program in another language, the figures of the same program without timers
@@ -61,8 +64,8 @@
 
 #define TURN		(10 * MSEC)
 #define TURNS		(SEC / TURN)	/* turns per second */
-#define REQUEST_TURNS	100	/* a request ends after at most this many turns */
-#define MOST_BUSY	0.98	/* a peer that needs more of the CPU falls behind the workload */
+#define REQUEST_TURNS	100	/* a request lasts at most this many turns of the server */
+#define MOST_BUSY	0.98	/* part of the CPU; a peer (kind of timer) above it falls behind */
 
 _Thread_local uint64_t peer_now, peer_calls;
 _Thread_local void (*peer_expired)(uint32_t timer, uint64_t times);
@@ -77,10 +80,10 @@ void *peer_array(uint32_t n, uint32_t size)
 	return memory;
 }
 
-/* The work of the server, with one number of timers. */
+/* One workload: the work that the simulated server does, with @n timers. */
 struct workload {
 	const char *name;
-	uint32_t n;		/* number of timers, without the one that begins turns */
+	uint32_t n;		/* number of timers, without the one that begins each server turn */
 	uint64_t span;		/* duration of a timeout, or period of a ticker, in ns */
 	uint32_t rate;		/* packets of all connections, or requests, per second */
 	uint32_t seconds;	/* duration of the measurement without -q */
@@ -148,8 +151,8 @@ static const struct workload workloads[] = {
 #define NR_WORKLOADS	((int)(sizeof(workloads) / sizeof(*workloads)))
 
 /*
- * The peer "none" has no timers.  A timerfd begins each turn.  With another peer, the last timer of
- * that peer begins each turn.
+ * The peer "none" has no timers: it shows the cost of the server's own work.  A timerfd begins each
+ * turn of the server.  With another peer, its timer with the highest number begins each turn.
  */
 static struct alarm none_alarm;
 static uint32_t none_turn;
@@ -217,7 +220,10 @@ static const struct peer none = {
 	.close = close_none,
 };
 
-/* A peer, with the options that a program can choose; or a program in another language. */
+/*
+ * One row of the results: a peer (kind of timer), with options such as @slack, or a program in
+ * another language, which uses the timers of that language.
+ */
 static const struct contender {
 	const char *name;
 	const struct peer *peer;
@@ -246,7 +252,7 @@ static const struct contender {
 
 #define NR_CONTENDERS	((int)(sizeof(contenders) / sizeof(*contenders)))
 
-/* The state of the server. */
+/* The state of the simulated server: its workload, its timers and its figures. */
 static const struct workload *work;
 static uint32_t seconds;	/* duration of the measurement */
 static const struct contender *contender;
@@ -355,7 +361,10 @@ static void handle_requests(uint64_t turns)
 /* Turns are counted by the clock, from @turns_began: the periodic timer of a peer may drift. */
 static uint64_t turns_began, turns_done;
 
-/* Handle an expiry.  The last timer begins a turn; each other timer is a timeout or a ticker. */
+/*
+ * Handle @times expirations of a timer.  The timer with the highest number begins a turn of the
+ * server.  Each other timer is a ticker, or a timeout, which is started again.
+ */
 static void handle_expiry(uint32_t timer, uint64_t times)
 {
 	if (!clock_is_read)
@@ -389,7 +398,8 @@ static void serve(uint64_t duration)
 
 /*
  * Counters of the machine, read before and after a measurement: busy seconds and interrupts.  Also
- * the module's counters of runs, and of timers that a run has checked.
+ * two counters of the module timerheap.  @runs counts the module's expiry runs, each of which
+ * expires due timers.  @checks counts the timers that these runs have checked.
  */
 struct state {
 	double busy;
@@ -418,7 +428,10 @@ static struct state state_now(void)
 	return state;
 }
 
-/* Start all timers of a workload over one span, as connections begin over time. */
+/*
+ * Spread the first starts of all timers evenly over the duration work->span: the connections of a
+ * real server do not begin all at once, either.
+ */
 static void spread_out(void)
 {
 	uint32_t steps = work->span / TURN;
@@ -488,10 +501,10 @@ static struct state measure_peer(void)
 }
 
 /*
- * Run a program that does the same work, with the timers of its language or without.  The program
- * prints "begin" when the measurement begins.  At the end, the program prints "end" with the number
- * of expiries and the greatest lateness in ns.  The arguments are the kind of work, the number of
- * timers, the span in ns, the rate, the duration in seconds, and "timers" or "none".
+ * Run a program in another language that does the work of @work, with the timers of its language or
+ * without.  That program prints "begin" when the measurement begins.  At the end, the program
+ * prints "end" with the number of expiries and the greatest lateness in ns.  The arguments are the
+ * name of @work up to the comma, @n, @span, @rate, the duration in seconds, and "timers" or "none".
  */
 static struct state measure_program(const char *timers)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * peers - measure the timers that a program can use, all on the same work
+ * peers - measure the kinds of timers that a program can use (the peers), all on the same work
  *
  *	peers [-p PEER] [FILE [WORKLOAD]...]
  *
- * It prints a table, and writes lines of JSON to FILE.  The workloads are start, request,
+ * The program prints a table, and writes lines of JSON to FILE.  The workloads are start, request,
  * idle, restart, mass, tickers, postponed and waiting.  The default is all of them.
  * With -p, only peers whose name contains PEER are measured.
  *

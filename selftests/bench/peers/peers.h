@@ -57,8 +57,9 @@
  * @stop:     stop a pending timer
  * @turn:     end a turn of the loop: make the deferred system calls (see above), or let an
  *            event loop read its clock; NULL: nothing to do
- * @reap:     call peer_expired() for all timers that have expired; @wait: wait until one has
- *            expired, and handle at least those that one call or turn returns
+ * @reap:     call peer_expired() for all timers that have expired.  With @wait, first wait for an
+ *            expiry; then it is enough to handle the expiries that one system call, or one turn
+ *            of the event loop, returns
  * @inside:   call @work as the event loop would call a handler; NULL: the workload calls
  *            @work directly
  * @close:    free the set

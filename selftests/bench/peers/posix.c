@@ -26,8 +26,9 @@ struct set {
 };
 
 /*
- * Return the signal of a new set.  Any 16 sets in succession have different signals.  A process
- * has at most 16 sets at a time, so a thread reads only the signals of its own timers.
+ * Return the signal for the timers of a new struct set.  Any 16 sets of timers in succession have
+ * different signals.  A process has at most 16 sets at a time, so a thread reads only the signals
+ * of its own timers.
  */
 static int next_signal(void)
 {

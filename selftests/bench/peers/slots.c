@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * timerheap through its mapped slots, with the library.  At the end of each turn of the workload's
- * event loop (peers.h), one KICK handles all slots that need a check by the kernel.  If more than
- * 4 * BURST slots need a check in one turn, a KICK handles each 4 * BURST of them.  The program
- * reads the events from the event ring.
+ * timerheap through its slots, with the library.  A slot is a timer in mapped memory, where the
+ * program stores the deadline.  Some slots then need a check by the kernel or the engine (below),
+ * for example if the deadline is now earlier.  One KICK, at the end of each turn of the workload's
+ * event loop (peers.h), requests a check of all these slots.  If more than 4 * BURST slots need a
+ * check in one turn, each 4 * BURST of them get a KICK.  The program reads the events from the
+ * event ring.
  *
  * The slots are those of the device ("timerheap, slots"), or those of the library's engine in the
  * process, which needs no module ("timerheap, process").
@@ -16,7 +18,7 @@
 
 #define EVENTS	256
 
-/* The slots that the next KICK of this thread handles, and their number. */
+/* The numbers of the slots that this thread's next timerheap_kick() handles, and their count. */
 static _Thread_local uint32_t to_kick[4 * BURST], nr_to_kick;
 
 static void *open_slots(uint32_t n, bool exact)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * timerheap through its system calls, without access to mapped memory: one call per
- * operation, or one BATCH per turn.  The call WAIT returns the events.
+ * timerheap through its system calls, without access to mapped memory.  "timerheap, calls" makes
+ * one call per operation.  "timerheap, BATCH" collects the operations of each turn of the event
+ * loop (peers.h) for one call, BATCH.  With both, the call WAIT returns the events.
  */
 #include <err.h>
 #include <sys/ioctl.h>
@@ -89,7 +90,7 @@ const struct peer timerheap_calls = {
 	.close = close_timerheap,
 };
 
-/* The operations of this thread's next BATCH. */
+/* The operations that this thread collects for its next call of BATCH. */
 static _Thread_local struct timerheap_op ops[4 * BURST];
 static _Thread_local uint32_t nr_deferred;
 

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * io_uring timeouts: the requests of a turn are submitted together.
+ * io_uring timeouts.  One call submits all requests of a turn of the event loop (peers.h).
  *
  * To remove or to modify a timeout, the kernel searches a list of all pending ones.  That is
  * n / 2 steps for a random timeout, so the peer "io_uring" is measured with at most 10 000
  * timers.
  *
  * The peer "io_uring, lazy" avoids the search.  A postponement only stores the new deadline, and a
- * stop only stores 0.  When the old deadline has passed, the timeout is submitted again or dropped.
- * Exceptions: a start with an earlier deadline, and a stop of a periodic timer, need the search.
+ * stop only stores 0.  When the kernel's timeout expires at the old deadline, the program submits
+ * the timeout again, or drops it.  Exceptions: a start with an earlier deadline, and a stop of a
+ * periodic timer, need the search.
  */
 #include <err.h>
 #include <errno.h>
@@ -30,8 +31,8 @@
 
 struct timeout {
 	uint64_t period;
-	uint64_t deadline;	/* if the set is lazy; 0: not pending, or REPEATING */
-	uint64_t queued;	/* if the set is lazy: the time of the kernel's timeout, in ns */
+	uint64_t deadline;	/* only for "io_uring, lazy"; 0: not pending, or REPEATING */
+	uint64_t queued;	/* only for "io_uring, lazy": time of the kernel's timeout, ns */
 	enum { IDLE, ONCE, REPEATING } state;
 };
 
@@ -40,7 +41,7 @@ struct set {
 	struct timeout *timeouts;
 	struct __kernel_timespec times[ENTRIES];	/* read by the kernel at submission */
 	unsigned int put;	/* number of requests since the last submission */
-	bool lazy;
+	bool lazy;		/* the peer is "io_uring, lazy" */
 	uint64_t now;		/* if the set is lazy: time at which completions were taken */
 };
 
@@ -157,8 +158,8 @@ static void submit_lazy(struct set *set, uint32_t timer)
 }
 
 /*
- * Check a timeout whose time in the kernel has passed.  Return: whether the timer has expired; if
- * not, it was stopped, or its timeout is submitted again.
+ * Check a timer whose timeout has expired in the kernel.  If the program has postponed the timer,
+ * submit the timeout again.  Return: false if the program has postponed or stopped the timer.
  */
 static bool check_lazy(struct set *set, uint32_t timer)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The workloads.  Each does the same work with all peers that it measures.
+ * The workloads.  Each does the same work with all peers (kinds of timers) that it measures.  A set
+ * is the timers of one peer that one thread uses (peers.h).
  *
  * After the workloads of start.c and churn.c, all timers of a set are pending, with deadlines
  * far in the future.  expiry.c measures a set last, and leaves no timer pending.

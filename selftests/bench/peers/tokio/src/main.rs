@@ -5,14 +5,15 @@
 //! longrun-tokio idle|requests|tickers|mass TIMERS SPAN RATE SECONDS timers|none
 //! ```
 //!
-//! SPAN is in nanoseconds, and RATE is packets or requests per second.  The program prints `begin`
-//! when the measurement begins.  SECONDS later it prints `end`, the number of expiries, and the
-//! greatest lateness in nanoseconds of a connection's timeout.  With `none` it does the same work
-//! without timers.
+//! SPAN is the duration of a timeout, or the period of a ticker, in nanoseconds.  RATE is packets
+//! or requests per second.  The program prints `begin` when the measurement begins.  SECONDS later
+//! it prints `end`, the number of expiries, and the greatest lateness in nanoseconds of a
+//! connection's timeout.  With `none` it does the same work without timers.
 //!
-//! The runtime has one thread, since the machine has one CPU.  An `Interval` begins each turn of
-//! 10 ms.  The timeouts are in a `DelayQueue`, which tokio-util has for many timeouts.  A packet
-//! resets the entry of its connection.  A periodic timer is an `Interval` in a task of its own.
+//! The runtime has one thread, since the machine has one CPU.  The simulated server works in turns
+//! of 10 ms, each of which an `Interval` begins.  The timeouts are in a `DelayQueue`, which
+//! tokio-util has for many timeouts.  A packet resets the entry of its connection.  A periodic
+//! timer is an `Interval` in a task of its own.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -51,8 +52,8 @@ impl Arguments {
     }
 }
 
-/// A connection: the deadline of its timeout, and the timeout's key in the queue; without timers,
-/// `None`.
+/// A connection: the deadline of its timeout, and the timeout's key in the queue.  The key is
+/// `None` if the program runs without timers.
 #[derive(Clone)]
 struct Connection {
     deadline: Instant,
@@ -65,7 +66,8 @@ struct Server {
     /// The timeouts, each with the number of its connection, or with 0 if it is of a request.
     queue: DelayQueue<usize>,
     connections: Vec<Connection>,
-    /// For each turn, the timeouts of the requests that end in it.
+    /// For each of the server's next `REQUEST_TURNS` turns, the timeouts of the requests that end
+    /// in that turn.
     ending: Vec<Vec<Option<Key>>>,
     turn: u64,
     random: u64,
