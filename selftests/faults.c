@@ -15,8 +15,8 @@
  *  - The operation returns ENOMEM or EFAULT, or succeeds.
  *  - After an error the state of the slots is unchanged.  After EFAULT the slots may also have
  *    the state that a success leaves: perhaps only the copy of the result has failed.
- *    Exceptions are BATCH and KICK: before the fault BATCH may have executed operations, and
- *    KICK may have checked slots.
+ *    Exceptions are BATCH and KICK: before the fault BATCH may have executed operations.  KICK
+ *    may have checked slots: read their deadlines, and queued or cancelled their timers.
  *  - An operation that has failed succeeds when it is repeated.
  *
  * The kernel must be built with fault injection.
@@ -39,7 +39,7 @@ static const uint32_t watched[] = { 0, 1, 2, 3, 640, 999 };
 struct state {
 	struct th_map map;
 	int eventfd;
-	int raw;		/* an open device before SETUP */
+	int raw;		/* an open device, on which SETUP was not called yet */
 };
 
 /* The state of a slot, as far as it does not depend on the time. */
@@ -67,7 +67,7 @@ static int op_setup(struct state *state)
 {
 	int ret = th_setup(state->raw, CLOCK_MONOTONIC, SLOTS);
 
-	/* EBUSY: an earlier SETUP has failed only to copy its answer, and has set @raw up. */
+	/* EBUSY: the first SETUP has set @raw up, and only the copy of its answer has failed. */
 	return ret == -EBUSY ? 0 : ret;
 }
 
@@ -300,9 +300,10 @@ static int make_empty_state(struct state *state)
 }
 
 /*
- * Do as make_state(), and then change the real user to one that has no account.  A SETUP of @raw
- * makes that account, since a context belongs to the real user of the task that calls SETUP.  The
- * effective user stays root, so that the next call may change the real user again.
+ * Do as make_state(), and then change the real user to one that has not used the device yet.  The
+ * SETUP of @raw gives that user an account, in which the module counts memory and CPU time.  The
+ * account is that of the real user of the task that calls SETUP.  The effective user stays root, so
+ * that the next call may change the real user again.
  *
  * Return: 0 or -errno.
  */
@@ -426,7 +427,7 @@ static bool try_fault(struct __test_metadata *_metadata, const struct operation 
 		EXPECT_TRUE(ret == -ENOMEM || ret == -EFAULT)
 			TH_LOG("%s, %d: %s", operation->name, n, strerror(-ret));
 		read_slots(&state, current);
-		/* Before the fault BATCH may have executed operations, or KICK checked slots. */
+		/* Before the fault BATCH and KICK may have changed the state of some slots. */
 		EXPECT_TRUE(operation->run == op_batch || operation->run == op_kick ||
 			    !memcmp(before, current, sizeof(before)) ||
 			    (ret == -EFAULT && !memcmp(after, current, sizeof(before))))
@@ -473,7 +474,8 @@ TEST_F_TIMEOUT(faults, each_failed_operation_can_be_repeated, 120)
 
 /*
  * The first START of a context allocates memory for its slot.  If the user's heap on this CPU was
- * never used, the START also allocates a segment and the directory of that heap.
+ * never used, the START also allocates the heap's memory: a segment (an array of 1024 entries), and
+ * the directory, which points to the segments.
  */
 TEST_F_TIMEOUT(faults, failed_first_start_of_context_can_be_repeated, 60)
 {
@@ -483,8 +485,9 @@ TEST_F_TIMEOUT(faults, failed_first_start_of_context_can_be_repeated, 60)
 }
 
 /*
- * As a user that has not started a timer on CPU 1 yet: use a slot on CPU 0, then start it on
- * CPU 1, where the @n-th allocation or copy fails.  On CPU 1 the user has no heap and no bucket.
+ * As a user that has not started a timer on CPU 1 yet: use a slot on CPU 0, then start it with
+ * slack on CPU 1, where the @n-th allocation or copy fails.  On CPU 1 the user's heap has no memory
+ * yet, and no bucket: a heap entry that timers with slack share.
  *
  * Return: 0: there is no @n-th allocation or copy; 1: the START has succeeded or has returned
  * EFAULT, and the next START works; any other value: the step that failed.
@@ -542,8 +545,9 @@ TEST_F_TIMEOUT(faults, start_of_used_slot_never_lacks_memory, 120)
 }
 
 /*
- * The first SETUP of a user allocates a structure of the user, an account, and a queue for each
- * CPU.  If the kernel has kmemleak, kmemleak reports what was not freed after a fault.
+ * The first SETUP of a user allocates a struct theap_user, the user's account (struct
+ * theap_account), and a queue of timers for each CPU.  If the kernel has kmemleak, kmemleak reports
+ * what was not freed after a fault.
  */
 TEST_F_TIMEOUT(faults, failed_setup_of_new_user_can_be_repeated, 60)
 {
@@ -556,7 +560,8 @@ TEST_F_TIMEOUT(faults, failed_setup_of_new_user_can_be_repeated, 60)
 
 /*
  * The count of a context's eventfd is the largest that a program can write, UINT64_MAX - 1.  The
- * events of the context still arrive, and no run or call waits until the program reads the eventfd.
+ * events of the context still arrive.  Neither the kernel's runs, which expire the timers, nor the
+ * program's calls wait until the program reads the eventfd.
  */
 TEST(full_eventfd_blocks_no_run_or_call)
 {

@@ -6,7 +6,7 @@
  * concurrently.  Most calls are valid.  In the other calls, words or the size of the argument are
  * random, or an address is wrong: invalid, unaligned, or of memory that ends too early.  Between
  * calls the threads write random words into the slots, replace contexts that other threads use, and
- * map and unmap slots.  The test checks, the first three points not for random request numbers:
+ * map and unmap slots.  The test checks:
  *
  *  - A call fails only with errors that the header permits.
  *  - A failed call has not changed its argument, except @until of WAIT.
@@ -15,13 +15,13 @@
  *    timers, and never early.
  *  - At the end no timer of the test is left in the heaps.
  *
- * A kernel that is built with its debugging options detects faults inside itself.  A kernel
- * with kcov reports which code of the module a call has reached.  If the code is new, the
- * fuzzer keeps the call in a corpus, and derives later calls from it.
+ * The test does not check the first three points for an ioctl with a random request number.  A
+ * kernel that is built with its debugging options detects faults inside itself.  A kernel with kcov
+ * reports which code of the module a call has reached.  If the code is new, the fuzzer keeps the
+ * call in a corpus, and derives later calls from it.
  *
- * TIMERHEAP_SEED= sets the seed of the random numbers; the interleaving of the threads
- * differs from run to run.  TIMERHEAP_CALLS= sets the number of calls, 6000 by default.
- * TIMERHEAP_BLIND=1 disables the corpus.
+ * TIMERHEAP_SEED= sets the seed of the random numbers; the interleaving of threads is not fixed.
+ * TIMERHEAP_CALLS= sets the number of calls: 6000 by default.  TIMERHEAP_BLIND=1: no corpus.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -40,7 +40,7 @@
 #define WORDS		10
 
 #define CORPUS		256		/* calls in the corpus */
-#define EDGES		0x10000		/* possible hashes of two code addresses, see kcov_new() */
+#define EDGES		0x10000		/* hash values of a pair of successive code addresses */
 #define TRACE		8192		/* words of a thread's kcov buffer: 64 KiB, whole pages */
 
 /* The kinds of calls.  calls[] has the permitted errors of a kind, allowed() those of all kinds. */
@@ -79,7 +79,7 @@ static const struct {
 struct request {
 	uint8_t kind;
 	uint8_t context;
-	uint8_t pointer;	/* selects the address of the array or buffer */
+	uint8_t pointer;	/* selects the address of the argument's array or read()'s buffer */
 	uint8_t argument;	/* selects the address of the argument */
 	uint16_t size;		/* of the argument in bytes, a part of the request number */
 	uint64_t words[WORDS];
@@ -184,7 +184,7 @@ static uint64_t random_edge(struct thread *thread)
 
 /*
  * Return: a slot number.  Most numbers are below 64, so that several threads use the same slots.
- * The others are at the edge of one of 17 pages of slots, or random: in these pages or just above.
+ * The others are random in the first 17 pages of slots (or just above), or near a page boundary.
  */
 static uint32_t random_slot(struct thread *thread)
 {
@@ -406,7 +406,7 @@ static void fill(struct thread *thread, const struct request *request)
 
 /*
  * Make the ioctl call of a request, changed so that it ends soon.  WAIT gets a short timeout, or a
- * signal ends it.  ADVANCE gets a short span or a limit, since it stops at each period of a ticker.
+ * signal ends it.  ADVANCE gets a limit or a short span, or periodic timers expire too often.
  */
 static void do_ioctl(struct thread *thread, struct request *request)
 {
@@ -674,7 +674,7 @@ static int fuzz_process(unsigned int nr)
 		threads[i].calls = total / 2 / THREADS;
 		threads[i].memory = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE,
 					 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		/* Protect the second page, and keep it mapped: mmap() might use a free address. */
+		/* Forbid access to page 2, but keep it: a later mmap() may take a free address. */
 		if (threads[i].memory == MAP_FAILED ||
 		    mprotect(threads[i].memory + page, page, PROT_NONE))
 			return 1;
@@ -688,8 +688,8 @@ static int fuzz_process(unsigned int nr)
 }
 
 /*
- * Act as the neighbor until the fuzzer ends: each timer of each round must expire once, and
- * not early.  Return: 0, or the number of the check that failed.
+ * Act as the neighbor, an honest program, until the fuzzer ends: start 32 timers in each round.
+ * Each timer must expire once, and not early.  Return: 0, or the number of the check that failed.
  */
 static int neighbor(unsigned int nr)
 {
@@ -768,7 +768,7 @@ TEST_F_TIMEOUT(fuzz, random_calls_return_permitted_errors_and_affect_no_other_co
 	printf("# TIMERHEAP_SEED=%llu\n", (unsigned long long)seed);
 	shared = th_map_shared(sizeof(*shared));
 	ASSERT_NE(MAP_FAILED, shared);
-	/* Use this context for INFO.  Without root, INFO counts the entries of this user only. */
+	/* INFO of this context counts heap entries: of all users, or without root of this one. */
 	fd = th_context(CLOCK_MONOTONIC, 1);
 	ASSERT_LE(0, fd);
 	before = th_entries(fd);

@@ -4,8 +4,9 @@
  * context, and make random calls, while timers are pending.
  *
  * The kernel must not fail: its log would show a failure, and the scripts of selftests/vm read the
- * log.  Other contexts must lose no event, and get none early or twice.  The hostile program
- * must not cause an unbounded number of checks.
+ * log.  Other contexts must lose no event, and get none early or twice.  When a slot is due, the
+ * kernel checks it: reads the stored deadline.  The hostile program must not cause an unbounded
+ * number of such checks.
  *
  * TIMERHEAP_SECONDS= sets the duration of the first test, in seconds: 8 by default.
  * TIMERHEAP_SEED= sets the seed of the random numbers; the interleaving of threads is not fixed.
@@ -311,12 +312,14 @@ TEST_F_TIMEOUT(hostile, timers_of_other_contexts_expire_once_and_not_early_despi
 }
 
 /*
- * The checks are bounded even if a program keeps storing deadlines 50 us ahead of the clock.
+ * The kernel's checks are bounded even if a program keeps storing deadlines 50 us ahead of the
+ * clock.  An expiry run checks a slot that is due: it reads the deadline in the slot.
  *
  * If the stores are always in time, each check finds a later deadline, and the next check follows
- * 50 us later.  Then user_cpu_percent bounds the checks.  If a store is too late, the slot expires.
- * The slot is periodic, and no reader takes its event, so the slot backs off.  In both cases the
- * runs must take at most three times user_cpu_percent of one CPU.
+ * 50 us later.  Then the CPU limit user_cpu_percent bounds the checks.  If a store is too late, the
+ * slot expires.  The slot is periodic, and no reader takes its event.  So the slot backs off: the
+ * kernel checks it less often.  In both cases the runs must take at most three times
+ * user_cpu_percent of one CPU.
  */
 #define BUSY	64
 
@@ -340,7 +343,7 @@ TEST_F(hostile, cpu_limit_of_user_bounds_checks_of_slots_that_stores_postpone)
 	}
 	begin = now();
 	ASSERT_EQ(0, call(shared.fd, TIMERHEAP_IOC_KICK, &kick));
-	/* Store deadlines for 1 s.  Repeat after at most BUSY checks: the host was stalled. */
+	/* Store deadlines for 1 s.  Repeat if a stalled host has prevented the kernel's checks. */
 	do {
 		for (int64_t until = now() + SEC; (end = now()) < until;)
 			for (int i = 0; i < BUSY; i++)
@@ -356,7 +359,7 @@ TEST_F(hostile, cpu_limit_of_user_bounds_checks_of_slots_that_stores_postpone)
 	TH_LOG("%llu checks in %llu us", (unsigned long long)checks,
 	       (unsigned long long)spent / 1000);
 	EXPECT_LT(BUSY, checks);
-	/* Allow three times the limit: if the host stops a CPU in a run, that time counts, too. */
+	/* Allow 3 times the limit: @spent includes time in which the host stops a virtual CPU. */
 	EXPECT_GE((end - begin) / 100 * 3 * before.user_cpu_percent, spent);
 }
 

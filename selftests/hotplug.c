@@ -2,9 +2,9 @@
 /*
  * CPUs go offline and come online while timers are pending.
  *
- * While a CPU is offline, another CPU drives its heaps.  Each timer must expire once and not
- * early, on any CPU.  The tests need root and CPUs that can go offline.  The teardown brings all
- * CPUs online again, even if a check has failed.
+ * While a CPU is offline, another CPU drives its heaps: expires the timers in them.  Each timer
+ * must expire once and not early, on any CPU.  The tests need root and CPUs that can go offline.
+ * The teardown brings all CPUs online again, even if a check has failed.
  *
  * At least one CPU must stay online.  If CPU 0 cannot go offline, as on x86, CPU 0 stays online.
  * Otherwise the last CPU stays online, so that CPU 0 goes offline, too.
@@ -85,8 +85,9 @@ TEST_F_TIMEOUT(hotplug, timers_of_offline_cpu_expire_once, 60)
 	EXPECT_EQ(SLOTS * 3 / 4, changed);
 	ASSERT_EQ(0, th_info(self->fd, &info));
 	/*
-	 * If CPUs share heaps, or some are isolated, maybe @stays has driven all heaps in use
-	 * before.  Then no heap is handed over.
+	 * A heap is handed over when the CPU that expires its timers goes offline.  If CPUs share
+	 * heaps, or isolated CPUs use the heaps of other CPUs, that CPU may always be @stays.  Then
+	 * no heap is handed over.
 	 */
 	if (!info.heaps && !CPU_COUNT(&self->isolated))
 		EXPECT_LT(self->before.handed_over, info.handed_over);
@@ -142,8 +143,8 @@ TEST_F_TIMEOUT(hotplug, timers_return_to_their_cpu_when_it_is_online_again, 3600
 		EXPECT_EQ(before[cpu].entries, after[cpu].entries);
 	}
 	/*
-	 * Each timer still expires.  A MODIFY that is called on the CPU of a timer's queue leaves
-	 * the timer in that queue.
+	 * Each timer still expires from its heap.  Call MODIFY on the CPU of that heap: a MODIFY on
+	 * another CPU may move the timer to the heap of that other CPU.
 	 */
 	at = now() + 2 * SEC;
 	for (int i = 0; i < SLOTS; i++) {
@@ -182,7 +183,7 @@ TEST_F_TIMEOUT(hotplug, cpu_that_shares_heap_expires_timers_of_offline_cpu, 60)
 	}
 }
 
-/* A CPU that is online again drives timers again. */
+/* A CPU that is online again expires the timers of its heap again. */
 TEST_F_TIMEOUT(hotplug, cpu_that_is_online_again_drives_timers, 60)
 {
 	int64_t at, lead = 0;
@@ -236,8 +237,9 @@ TEST_F_TIMEOUT(hotplug, periodic_timer_loses_no_period_while_its_cpu_is_offline,
 }
 
 /*
- * CPUs go offline and online while churners (churn_test.h) run on them.  Each arming ends
- * once, so the sums of th_churners_end() balance.
+ * CPUs go offline and online while churners run on them: threads that start, modify and stop timers
+ * at random.  Each start or modify begins an arming, which must end once: by a later call or by an
+ * expiry.  So th_churners_end() checks that as many armings have ended as have begun.
  */
 TEST_F_TIMEOUT(hotplug, each_arming_expires_once_or_is_cancelled_while_cpus_go_offline, 120)
 {
