@@ -50,8 +50,8 @@
  * slot (user_word.h).  A call then ends its claim and tries again.  A run tries again at the next
  * check, a minimum period later, and so does a KICK that could not exchange the deadline.  If an
  * expiry has removed a deadline, but could not add to @expirations, the kernel keeps the number of
- * expirations in its own memory.  @queued stays CHECKING until a check, START, MODIFY or DRAIN has
- * added or discarded that number.  STOP stores 0 to @queued before it discards the number.
+ * expirations in its own memory.  @queued stays CHECKING until a check, START, MODIFY, STOP or DRAIN
+ * has added or discarded that number.
  *
  * An event belongs to an arming
  * -----------------------------
@@ -757,8 +757,9 @@ void theap_slot_disarm(struct theap_slot_page *page, u32 index, bool discard,
 		bool ring = false;
 
 		theap_timer_claim(&st->timer, &claim);
-		/* DRAIN first adds what could not be added before: after that, @queued may be 0. */
-		stopped = discard || theap_slot_add_expirations(st, 0, &ring);
+		/* Do this before @queued becomes 0: then the kernel keeps no expiration. */
+		stopped = discard ? theap_slot_discard(st, &ended->discarded) :
+				    theap_slot_add_expirations(st, 0, &ring);
 		if (stopped) {
 			WRITE_ONCE(slot->queued, 0);
 			/*
@@ -771,8 +772,6 @@ void theap_slot_disarm(struct theap_slot_page *page, u32 index, bool discard,
 			ended->deadline = ended->deadline ?: deadline;
 			theap_timer_cancel(&claim);
 		}
-		if (stopped && discard)
-			stopped = theap_slot_discard(st, &ended->discarded);
 		theap_slot_commit(st, &claim, ring, &wake);
 	} while (!stopped && theap_slot_may_retry());
 	if (wake)

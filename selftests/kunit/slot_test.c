@@ -34,6 +34,18 @@ bool test_cmpxchg(u64 *word, u64 *old, u64 new)
 	       theap_user_cmpxchg(word, old, new);
 }
 
+/* @queued of this slot, when a call last tried again after contention. */
+static const struct timerheap_slot *contended_slot;
+static u64 contended_queued;
+
+static bool test_may_retry(void)
+{
+	if (contended_slot)
+		contended_queued = contended_slot->queued;
+	return theap_slot_may_retry();
+}
+
+#define theap_slot_may_retry	test_may_retry
 #define theap_user_may_contend()	true
 #define theap_user_xchg		test_xchg
 #define theap_user_fetch_add	test_fetch_add
@@ -557,7 +569,10 @@ static void slot_kick_retries_until_it_has_added_expirations_to_count(struct kun
 	KUNIT_EXPECT_FALSE(test, theap_status_is_pending(theap_status(&st->timer.status)));
 }
 
-/* A STOP discards the expirations that a check has yet to add after contention. */
+/*
+ * A STOP discards the expirations that a check has yet to add after contention.  Until it has done
+ * so, @queued is CHECKING: then a stop by the program kicks the slot, and waits for the STOP.
+ */
 static void slot_stop_discards_expirations_that_check_failed_to_add(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
@@ -567,21 +582,25 @@ static void slot_stop_discards_expirations_that_check_failed_to_add(struct kunit
 	bool wake;
 
 	KUNIT_ASSERT_EQ(test, arm(st, FAR, NSEC_PER_SEC, false, &ended, &wake), 0);
+	slot->expirations = 1;
 	slot->deadline = T0;
 	contended_adds = 1;
 	local_irq_disable();
 	theap_slot_expire(&st->timer, T0, &expiry);
 	local_irq_enable();
-	contended_xchgs = 2;
+	contended_cmpxchgs = THEAP_SLOT_TRIES;
+	contended_slot = slot;
 	theap_slot_disarm(st->page, 3, true, &ended);
+	contended_slot = NULL;
+	KUNIT_EXPECT_EQ(test, contended_cmpxchgs, 0);
+	KUNIT_EXPECT_EQ(test, contended_queued, TIMERHEAP_CHECKING);
 	KUNIT_EXPECT_EQ(test, ended.deadline, T0 + NSEC_PER_SEC);
-	KUNIT_EXPECT_EQ(test, ended.discarded, 1);
-	KUNIT_EXPECT_EQ(test, contended_xchgs, 0);
+	KUNIT_EXPECT_EQ(test, ended.discarded, 2);
 	KUNIT_EXPECT_EQ(test, slot->deadline, 0);
 	KUNIT_EXPECT_EQ(test, slot->queued, 0);
 	KUNIT_EXPECT_FALSE(test, theap_status_is_pending(theap_status(&st->timer.status)));
 	KUNIT_EXPECT_EQ(test, theap_slot_kick(st->page, 3, T0, &wake), 0);
-	KUNIT_EXPECT_EQ(test, slot->expirations, 0);
+	KUNIT_EXPECT_EQ(test, slot->expirations, TIMERHEAP_DISCARDED);
 }
 
 /* A DRAIN discards nothing: it adds expirations that a check has yet to add after contention. */
