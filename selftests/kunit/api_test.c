@@ -88,8 +88,9 @@ static void api_timer_expires_once(struct kunit *test)
 }
 
 /*
- * Timers with slack share a bucket, but each function gets the deadline of its own timer.
- * If the slack of a timer is set to 0, the function still gets the deadline of the timer.
+ * Timers with slack share a bucket, a group of timers with one heap entry.  But each function gets
+ * the deadline of its own timer.  If the slack of a pending timer is set to 0 and the timer is then
+ * started again, its function gets the new deadline.
  */
 static void api_timers_with_slack_share_bucket(struct kunit *test)
 {
@@ -168,7 +169,7 @@ static void api_stopped_timer_does_not_expire(struct kunit *test)
 	bool pending, stopped;
 	ktime_t when;
 
-	/* If the host stops this CPU past the deadline, the timer may expire: then try again. */
+	/* Try again if the host stopped this CPU until after @when: then the timer may expire. */
 	for (;;) {
 		when = ktime_add_ms(ktime_get(), 10);
 		timerheap_start(&p->timer, when);
@@ -365,9 +366,10 @@ static void api_destroyed_timer_can_be_freed(struct kunit *test)
 #define NR_TIMERS	(8 * THEAP_SEGMENT_ENTRIES)
 
 /*
- * Soon after all timers are destroyed, each heap has at most two segments.  timerheap_init()
- * reserves room in the heap of this CPU.  The test then starts the timers on another CPU, if
- * there is one.  So the test checks the heaps of all CPUs.
+ * Soon after all timers are destroyed, each heap has at most two segments.  A heap allocates and
+ * frees its memory by segments of THEAP_SEGMENT_ENTRIES entries.  timerheap_init() reserves entries
+ * in the heap of this CPU.  The test then starts the timers on another CPU, if there is one, and
+ * uses the heap of that CPU, too.  So the test checks the heaps of all CPUs.
  */
 static void api_destroyed_timers_free_heap_memory(struct kunit *test)
 {
@@ -447,8 +449,9 @@ static void api_self_starting_timer_does_not_starve_tasks(struct kunit *test)
 			   delays[i], p->called - called, runs, 100 * shared / alone);
 		KUNIT_EXPECT_GT(test, p->called, called);
 		/*
-		 * With a delay of 0 the timer is always due, so a run continues until it is
-		 * throttled.  At most one run ends earlier, because the test stops the timer.
+		 * A run expires timers while any is due, or until it is throttled because it has
+		 * used too much CPU time.  With a delay of 0 the timer is always due.  At most one
+		 * run ends without being throttled, because the test stops the timer.
 		 */
 		if (!delays[i])
 			KUNIT_EXPECT_LE(test, runs, throttled + 1);

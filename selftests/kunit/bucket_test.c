@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Timers with slack, and the buckets that they share.
+ * Timers with slack, and the buckets that they share: groups of timers with one heap entry.
  *
  * The tests check how a deadline is rounded, and that a bucket is one heap entry.  They
- * stop, postpone and move timers in buckets.  One test exceeds the CPU budget, and one uses
- * more timers than a queue can have buckets.
+ * stop, postpone and move timers in buckets.  In one test, a timer's function uses more CPU time
+ * than the module allows.  One test uses more timers than a queue can have buckets.
  *
  * Some tests do the same with timers as tests of the timing wheels of go-zero or Kafka.
  * The comments of these tests name go-zero or Kafka.
@@ -17,7 +17,8 @@
 #include "module/core/manual.h"
 
 #define SLACK		(8 * NSEC_PER_MSEC)
-#define GRANULARITY	((s64)SLACK)	/* SLACK is 2^9 units: deadlines become multiples of it */
+/* SLACK is 2^9 * UNIT, so the core rounds a deadline with SLACK up to a multiple of SLACK. */
+#define GRANULARITY	((s64)SLACK)
 #define UNIT		((s64)THEAP_SLACK_UNIT)
 #define LAST		(THEAP_NEVER / UNIT)	/* the last whole unit before THEAP_NEVER */
 
@@ -63,7 +64,8 @@ static void bucket_deadline_is_multiple_of_largest_power_of_2_within_slack(struc
 
 /*
  * Timers whose rounded deadlines are equal share a bucket, so they need one heap entry.  Their
- * slacks may differ.  The queue is not crowded, so a timer without slack has an entry of its own.
+ * slacks may differ.  A timer without slack has an entry of its own, since the queue is not
+ * crowded: it has few timers (THEAP_CROWD).
  */
 static void bucket_timers_with_equal_rounded_deadlines_share_heap_entry(struct kunit *test)
 {
@@ -94,7 +96,10 @@ static void bucket_timers_with_equal_rounded_deadlines_share_heap_entry(struct k
 	KUNIT_EXPECT_EQ(test, queue->buckets.timers, 0);
 }
 
-/* Each timer of a bucket expires once and not early, also if the timers fill several batches. */
+/*
+ * A run expires due timers in batches of at most THEAP_BATCH.  Each timer of a bucket expires once
+ * and not early, even if the timers fill several batches.
+ */
 static void bucket_timers_expire_once(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -254,8 +259,9 @@ static void bucket_periodic_timer_does_not_drift(struct kunit *test)
 }
 
 /*
- * If a run is throttled in the middle of a due bucket, the timers left in the bucket stay due.
- * The first deadline of the queue is that of the bucket until a later run has expired these timers.
+ * A run, which expires the due timers of a queue, is throttled if it uses too much CPU time.  If it
+ * is throttled in the middle of a due bucket, the timers left in the bucket stay due.  The first
+ * deadline of the queue is that of the bucket until a later run has expired these timers.
  */
 static void bucket_timers_that_throttled_run_did_not_expire_stay_due(struct kunit *test)
 {
@@ -296,12 +302,12 @@ static void run_batches(struct kunit *test, unsigned int nr)
 }
 
 /*
- * If a due bucket has more timers than a batch expires, the next batches first expire the timers
- * that are due before the bucket.
+ * A run expires due timers in batches of at most THEAP_BATCH.  If a due bucket has more timers than
+ * that, the batches after the first one begin with the timers that are due before the bucket.
  *
- * In the test, the first child of the heap's root is such a bucket, with ten batches of timers.
- * The children of that bucket are four buckets that are not due.  The root, its other children, and
- * the entries below these are timers that are due before the bucket.
+ * In the test, the first child of the heap's root is such a bucket, with 10 * THEAP_BATCH timers.
+ * The bucket's own four children are buckets that are not due.  All other heap entries are those of
+ * timers that are due before the bucket.
  */
 static void bucket_with_many_timers_delays_no_timer_with_earlier_deadline(struct kunit *test)
 {
@@ -334,8 +340,9 @@ static void bucket_with_many_timers_delays_no_timer_with_earlier_deadline(struct
 }
 
 /*
- * A batch may end in the middle of a bucket.  The rest of the bucket then expires before all timers
- * whose deadlines are later than that of the bucket.
+ * A run expires due timers in batches of at most THEAP_BATCH.  A batch may end in the middle of a
+ * bucket.  The rest of the bucket then expires before all timers whose deadlines are later than
+ * that of the bucket.
  */
 static void bucket_split_between_batches_expires_before_later_deadlines(struct kunit *test)
 {
@@ -358,8 +365,9 @@ static void bucket_split_between_batches_expires_before_later_deadlines(struct k
 }
 
 /*
- * If a batch ends just before it handles the first timer of a bucket, the next batch goes on with
- * that bucket.  @before is the number of timers that are due before the bucket.
+ * A run expires due timers in batches of at most THEAP_BATCH.  If a batch ends just before the
+ * first timer of a bucket, the next batch expires timers of that bucket.  @before is the number of
+ * timers that are due before the bucket.
  */
 static void bucket_expires_in_next_batch_if_batch_ends_just_before_bucket(struct kunit *test)
 {
@@ -389,8 +397,9 @@ static void bucket_expires_in_next_batch_if_batch_ends_just_before_bucket(struct
 }
 
 /*
- * If the clock is stepped back after a run has found a bucket due, the bucket's timers do not
- * expire early.  The test steps no clock, but makes a bucket due a day too early.
+ * A run expires due timers.  If the clock is stepped back after a run has found a bucket due, the
+ * bucket's timers do not expire early.  The test steps no clock.  Instead it makes a bucket due
+ * now, a day before the timer in the bucket.
  */
 static void bucket_timers_do_not_expire_early_if_clock_is_stepped_back(struct kunit *test)
 {
@@ -416,8 +425,9 @@ static void manual_free(void *queue)
 KUNIT_DEFINE_ACTION_WRAPPER(manual_action, manual_free, void *);
 
 /*
- * Make the queue of a manual clock, which has no early buckets.  Call this before test_timers():
- * KUnit then stops the timers before it frees the queue.
+ * Make a queue with a manual clock, which moves only when it is advanced.  The queue has no early
+ * buckets, which are due before their timers.  Call this before test_timers(): KUnit then stops the
+ * timers before it frees the queue.
  */
 static struct theap_queue *manual_queue(struct kunit *test)
 {
@@ -479,8 +489,9 @@ static void bucket_timer_gets_own_heap_entry_if_no_bucket_is_free(struct kunit *
 }
 
 /*
- * The queue of a manual clock gets no early buckets, even if the queue is crowded.  With an early
- * bucket, an advance could set the clock to the time of that bucket, at which no timer is due.
+ * With other clocks, a queue with many timers (THEAP_CROWD) may put a timer without slack into an
+ * early bucket, which is due before its timers.  The queue of a manual clock does not.  Otherwise
+ * an advance could set the clock to the time of such a bucket, at which no timer is due.
  */
 static void bucket_manual_clock_timers_without_slack_get_own_heap_entries(struct kunit *test)
 {
@@ -496,9 +507,10 @@ static void bucket_manual_clock_timers_without_slack_get_own_heap_entries(struct
 }
 
 /*
- * If a program is killed during an advance of its manual clock, the advance may end in the middle
- * of a bulk extraction.  A bucket that loses its last timer during an extraction may stay in the
- * heap.  Each call of theap_buckets_clear() frees one batch of these empty buckets.
+ * An advance of a manual clock takes all due entries from the heap by a bulk extraction, before it
+ * repairs the heap.  If the program is killed, the advance may end in the middle of the extraction.
+ * A bucket that loses its last timer during an extraction may stay in the heap.  Each call of
+ * theap_buckets_clear() frees at most THEAP_BATCH of these empty buckets.
  */
 static void bucket_clear_frees_one_batch_of_empty_buckets_per_call(struct kunit *test)
 {

@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The limits of CPU time: that of a CPU, and that of an account. */
+/*
+ * The limits of the CPU time of runs, which expire due timers: that of a CPU, and that of an
+ * account.  Each user has an account, and the kernel has one.
+ */
 #include <linux/delay.h>
 
 #include "core_test.h"
 #include "module/core/budget.h"
 
 /*
- * The current time in most calls of charge(): 1000 s after boot.  By then an account can have saved
- * as much time as it may save.
+ * The current time in most calls of charge(): 1000 s after boot.  An account saves the time in
+ * which it uses no CPU time, at most SAVED.  1000 s are enough to save that much.
  */
 #define T0	(1000LL * NSEC_PER_SEC)
 
-#define SAVED	(400 * NSEC_PER_MSEC)	/* the most time that an account saves */
+#define SAVED	(400 * NSEC_PER_MSEC)	/* the most unused time that an account saves for later */
 
 /*
- * Charge CPU time to a limit of 5 %.  The parameters are those of theap_limit_charge().
+ * Charge @used ns of CPU time to a limit of 5 %.  The charge moves ahead *@until, the time at which
+ * all use is repaid.  @now is the current time.  The limit saves at most @saved ns of unused time.
  * Return: how many ns *@until is ahead of @now; 0: it is not ahead.
  */
 static u64 charge(u64 *until, u64 now, u64 used, u64 saved)
@@ -23,8 +27,9 @@ static u64 charge(u64 *until, u64 now, u64 used, u64 saved)
 }
 
 /*
- * 1 us of use at 5 % moves @until ahead by 20 us.  The first use has begun 1 us before T0, and
- * @until moves ahead from there: to 19 us after T0.
+ * @until is the time at which all used CPU time is repaid.  1 us of use at 5 % moves @until ahead
+ * by 20 us.  The first use has begun 1 us before T0, and @until moves ahead from there: to 19 us
+ * after T0.
  */
 static void budget_at_5_percent_repays_each_us_of_use_in_20_us(struct kunit *test)
 {
@@ -37,8 +42,9 @@ static void budget_at_5_percent_repays_each_us_of_use_in_20_us(struct kunit *tes
 }
 
 /*
- * A limit saves unused time, at most SAVED.  While the saved time repays the CPU time that is used,
- * @until is not ahead of the current time.
+ * A limit saves unused time, at most SAVED, and the saved time repays CPU time that is used later.
+ * While the saved time is enough, @until, the time at which all use is repaid, is not ahead of the
+ * current time.
  */
 static void budget_saves_at_most_400_ms_of_unused_time(struct kunit *test)
 {
@@ -157,7 +163,8 @@ static void budget_accounts_are_limited_separately(struct kunit *test)
 
 /*
  * Only the limit of the CPU can throttle the runs of an account without a limit.  charge_runs()
- * does not count such runs.  With theap_user_cpu_percent = 0, the same holds for each account.
+ * does not count runs that the CPU's limit throttles.  With theap_user_cpu_percent = 0, no account
+ * has a limit.
  */
 static void budget_limit_can_be_switched_off(struct kunit *test)
 {
@@ -179,7 +186,10 @@ static void budget_counts_cpu_time_of_account_without_limit(struct kunit *test)
 	charge_ms(account, 3);
 	used = usage_of(account)->used;
 	KUNIT_EXPECT_GE(test, used, 3 * NSEC_PER_MSEC);
-	/* Each of the 3 runs is charged at most 20 ms, unless the host makes two of them longer. */
+	/*
+	 * Of the first run that takes longer than 20 ms, 20 ms are charged.  So the sum is at most
+	 * 60 ms, unless the host makes two of the 3 runs longer than 20 ms.
+	 */
 	KUNIT_EXPECT_LE(test, used, 60 * NSEC_PER_MSEC);
 }
 
@@ -221,10 +231,10 @@ static void budget_charges_interrupt_that_begins_the_run(struct kunit *test)
 }
 
 /*
- * If a CPU has no budget deficit, a run is not throttled at once, even if the interrupt that begins
- * the run costs 80 us.  The test first reaches the limit of the CPU, and waits until @until of the
- * CPU has passed.  Then the test begins such a run.  The host may stop this machine, so the test
- * tries up to 20 times.
+ * An interrupt that costs 80 us does not throttle the run that it begins, if the CPU time of
+ * earlier runs is repaid.  The test first reaches the limit of the CPU, and waits until the use is
+ * repaid.  Then the test begins a run with such an interrupt.  The host may stop this machine, so
+ * the test tries up to 20 times.
  */
 static void budget_expensive_interrupt_alone_does_not_throttle_its_run(struct kunit *test)
 {
@@ -244,7 +254,7 @@ static void budget_expensive_interrupt_alone_does_not_throttle_its_run(struct ku
 		throttle = theap_budget_charge(account, &now);
 	} while (throttle && --tries);
 	KUNIT_EXPECT_EQ(test, throttle, 0);
-	/* Since the run is not throttled, this CPU may also run the queues of stuck CPUs. */
+	/* So this CPU has time left to run the queues of other CPUs that cannot run them now. */
 	KUNIT_EXPECT_TRUE(test, theap_budget_left());
 	local_bh_enable();
 }

@@ -24,7 +24,7 @@ void core_end(void *unused)
 /*
  * Make the queues of a test.  All of these queues belong to this CPU, and the task stays on it.
  * Grow the heaps now, since test_start_on() does not grow them.  Switch stealing off: a test may
- * keep softirqs off for so long that this CPU appears stuck.
+ * keep softirqs off for so long that another CPU would run the queues in place of this CPU.
  *
  * Return: 0 or an error.
  */
@@ -78,10 +78,10 @@ static void second_queue_free(void *data)
 KUNIT_DEFINE_ACTION_WRAPPER(second_queue_action, second_queue_free, void *);
 
 /*
- * Make a second queue of this CPU.  test_start() and test_start_slack() do not choose this queue,
- * unless the test has moved the timer, or its reservation, to this queue before.  A test calls
- * this function before test_timers(): KUnit runs cleanup actions in reverse order, so it stops the
- * timers before it frees the queue.
+ * Make a second queue of this CPU.  test_start() and test_start_slack() choose this queue only if
+ * the test has moved the timer, or the heap position reserved for it, to this queue before.  A test
+ * calls this function before test_timers(): KUnit runs cleanup actions in reverse order, so it
+ * stops the timers before it frees the queue.
  */
 struct theap_queue *test_second_queue(struct kunit *test)
 {
@@ -135,7 +135,7 @@ static const struct theap_timer_ops test_ops = {
 	.function = test_function,
 };
 
-/* Initialize a timer, with a reservation in test_queue().  Return: 0 or -ENOMEM. */
+/* Initialize a timer, and reserve a heap position in test_queue() for it.  Return: 0 or -ENOMEM. */
 int test_timer_init(struct test_timer *t)
 {
 	struct theap_queue *queue = theap_reserve(&theap_default_placement[THEAP_MONOTONIC], 1,
@@ -229,8 +229,9 @@ void test_start_slack(struct test_timer *t, s64 deadline, u64 slack)
 }
 
 /*
- * Find a bucket by its first timer.  Return: the timer that is embedded in the bucket; NULL: no
- * bucket in the heap has that first timer.  Context: the lock of the queue.
+ * Find the bucket whose list of timers begins with @first.  Return: the timer that is embedded in
+ * the bucket, and has the bucket's heap entry; NULL: no bucket in the heap begins with @first.
+ * Context: the lock of the queue.
  */
 struct theap_timer *test_bucket_of(const struct theap_timer *first)
 {
@@ -288,8 +289,8 @@ void test_run(void)
 
 /*
  * Run the queue, and wait until the hrtimer is armed, but for at most 1000 sleeps of 0.1 to 0.2 ms.
- * On a slow machine the run may exceed the CPU budget.  Then the queue is throttled, and the end of
- * the throttling, or of a later run, arms the hrtimer.
+ * On a slow machine the run may use too much CPU time, and its queue is throttled for a while.
+ * Then the hrtimer is armed when the throttling ends, or when a later run ends.
  */
 void test_run_until_armed(void)
 {
