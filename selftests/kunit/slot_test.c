@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The kernel's side of a slot: checks, START, MODIFY, STOP, DRAIN and KICK.
+ * The kernel's side of a slot, a timer that a program arms in shared memory: the kernel's checks,
+ * and the calls START, MODIFY, STOP, DRAIN and KICK.
  *
- * Most tests store to a slot, as a program does, and then check the slot or kick it.  The test
- * chooses the time of the check, so most tests do not depend on the clock.
+ * Most tests store to a slot, as a program does, and then check the slot or kick it.  A check reads
+ * the slot's @deadline, and expires the slot if it is due.  To kick a slot is to call KICK, which
+ * checks it at once.  The test chooses the time of the check, so most tests need no clock.
  *
- * slot_event_test.c tests the events that readers get.  queue_test.c tests the hrtimer that begins
- * checks, and selftests/protocol.c tests threads that store to a slot while the kernel checks it.
+ * slot_event_test.c tests how readers take events of slots.  queue_test.c tests the hrtimer that
+ * begins checks, and selftests/protocol.c tests threads that store to a slot during a check.
  *
  * The suite includes slot.c for two reasons: the tests call its static functions, and the macros
- * below replace the operations of user_word.h in it.
+ * below replace the atomic operations of user_word.h in it.  A test lets these operations fail for
+ * contention, as if a program kept storing to the slot.
  */
 #include "slot_test.h"
 
@@ -75,7 +78,7 @@ static struct theap_context *context_make(struct kunit *test, u32 slots)
 	KUNIT_ASSERT_NOT_NULL(test, context);
 	KUNIT_ASSERT_EQ(test, kunit_add_action(test, context_action, context), 0);
 	KUNIT_ASSERT_EQ(test, theap_context_setup(context, &settings), 0);
-	/* Let the timers be queued in test_queue(), and not in a queue of the user. */
+	/* Queue timers in test_queue(), which is the kernel's, not in a queue of the user. */
 	context->placement.account = theap_kernel_account;
 	return context;
 }
@@ -116,7 +119,10 @@ u64 disarm(struct theap_slot_timer *st)
 	return ended.deadline;
 }
 
-/* Check a slot at @now, as a run does.  Return: its new @queued, the time of the next check. */
+/*
+ * Check a slot at @now, as a run does, which expires the due timers of a queue.
+ * Return: the slot's new @queued, the time of the next check.
+ */
 s64 run_checks(struct theap_slot_timer *st, s64 now)
 {
 	struct theap_expiry expiry = {};
@@ -155,8 +161,8 @@ static void slot_check_of_idle_slot_makes_no_event(struct kunit *test)
 }
 
 /*
- * A due slot expires.  If it expires a second time before its event is read, the slot's number
- * is not added to the ring again.
+ * A due slot expires, and its number is added to the event ring, the list of slots with unread
+ * events.  If the slot expires again before its event is read, the number is not added again.
  */
 static void slot_expires_when_due(struct kunit *test)
 {
@@ -173,7 +179,7 @@ static void slot_expires_when_due(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, slot->expired_deadline, T0);
 	KUNIT_EXPECT_EQ(test, slot->fired, T0);
 	KUNIT_EXPECT_EQ(test, slot->expirations, 1);
-	/* The event is not read yet: a second expiry is counted, but adds no number to the ring. */
+	/* The event is unread: a second expiry is counted, but adds no number to the event ring. */
 	ring = false;
 	slot->deadline = T0 + 5;
 	check_slot(st, T0 + 7, &ring);
@@ -184,8 +190,9 @@ static void slot_expires_when_due(struct kunit *test)
 }
 
 /*
- * If a slot is not due, the check() operation ends the check.  If the slot is due or idle, or the
- * kernel keeps expirations of the slot, check() returns 0: the expire() operation checks the slot.
+ * The core calls the check() operation of a slot's timer first.  It ends the check if the slot is
+ * not due.  Otherwise check() returns 0, and the core calls expire(): the slot is due or idle, or
+ * the kernel keeps expirations that it could not add to @expirations earlier.
  */
 static void slot_check_of_slot_not_yet_due_does_not_call_expire(struct kunit *test)
 {
@@ -207,7 +214,7 @@ static void slot_check_of_slot_not_yet_due_does_not_call_expire(struct kunit *te
 	KUNIT_EXPECT_EQ(test, slot->queued, THEAP_NEVER);
 	slot->deadline = 0;
 	KUNIT_EXPECT_EQ(test, theap_slot_check_undue(&st->timer, T0), 0);
-	/* If the kernel keeps an expiration that it could not add, expire() must add it. */
+	/* If the kernel keeps an expiration in @owner_count, expire() must add it to the slot. */
 	slot->deadline = T0 + 5;
 	st->timer.owner_count = 1;
 	KUNIT_EXPECT_EQ(test, theap_slot_check_undue(&st->timer, T0), 0);
@@ -290,8 +297,9 @@ static void slot_period_is_clamped_to_limits(struct kunit *test)
 }
 
 /*
- * While the event of a ticker is unread, the ticker's checks follow after 1, 2, 4, 8, ... periods,
- * and at least once a second.  Each check sets @deadline to the next period, and no period is lost.
+ * A ticker is a periodic slot.  While its event is unread, the kernel saves interrupts: it checks
+ * the ticker only after 1, 2, 4, 8, ... periods, and at least once a second.  Each check sets
+ * @deadline to the next period, and no period is lost.
  */
 static void slot_unread_ticker_backs_off(struct kunit *test)
 {
@@ -319,7 +327,10 @@ static void slot_unread_ticker_backs_off(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, slot->expirations, 1000);
 }
 
-/* A check that counts several periods does not back off if the previous event was taken. */
+/*
+ * If no reader takes the event of a ticker (periodic slot), its checks become rarer: it backs off.
+ * A late check, which counts several periods, does not back off if a reader took the last event.
+ */
 static void slot_ticker_does_not_back_off_if_reader_has_taken_its_event(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
@@ -335,7 +346,7 @@ static void slot_ticker_does_not_back_off_if_reader_has_taken_its_event(struct k
 		KUNIT_EXPECT_GE(test, slot->expirations, 10);
 		slot->expirations = 0;
 	}
-	/* A check of a postponed slot does not back off.  Nor does an expiry of a one-shot slot. */
+	/* Even with an unread event, a slot does not back off if it is not due or a one-shot. */
 	slot->expirations = 5;
 	slot->deadline = at + 7 * period;
 	KUNIT_EXPECT_EQ(test, run_checks(st, at), at + 7 * period);
@@ -364,7 +375,7 @@ static void slot_back_off_lasts_at_most_one_second_or_one_period(struct kunit *t
 		KUNIT_EXPECT_GE(test, run_checks(st, T0), T0 + min_period);
 		KUNIT_EXPECT_LE(test, slot->queued, T0 + NSEC_PER_SEC);
 		KUNIT_EXPECT_EQ(test, (slot->queued - T0) % min_period, 0);
-		/* With a period of more than half a second, the slot does not back off. */
+		/* With a period above half a second, 2 periods exceed a second: no back-off. */
 		slot->expirations = counts[i];
 		slot->deadline = T0;
 		slot->period = 600 * NSEC_PER_MSEC;
@@ -382,8 +393,8 @@ static void slot_back_off_lasts_at_most_one_second_or_one_period(struct kunit *t
 }
 
 /*
- * If contention keeps a check from adding its expirations, the next check follows after the minimum
- * period, even while the previous event is unread.
+ * Contention: a program keeps storing to the slot.  If that keeps a check from adding to
+ * @expirations, the next check follows after the minimum period, even if the last event is unread.
  */
 static void slot_check_that_fails_to_add_expirations_does_not_back_off(struct kunit *test)
 {
@@ -401,14 +412,15 @@ static void slot_check_that_fails_to_add_expirations_does_not_back_off(struct ku
 	local_irq_enable();
 	KUNIT_EXPECT_EQ(test, slot->queued, TIMERHEAP_CHECKING);
 	KUNIT_EXPECT_EQ(test, slot->expirations, 500);
-	/* The next check adds the old expiration and its own, and backs off. */
+	/* The next check adds the expiration that is missing and its own, and backs off. */
 	KUNIT_EXPECT_GT(test, run_checks(st, T0 + min_period), T0 + 500 * min_period);
 	KUNIT_EXPECT_EQ(test, slot->expirations, 502);
 }
 
 /*
- * In a time namespace, a check that backs off stores the time of the next check in @queued as a
- * time of the context.  The check returns the same time on the machine's clock, for the timer.
+ * In a time namespace, the clock of the context differs from the machine's clock by @offset.  A
+ * check that backs off stores the time of the next check in @queued, on the context's clock.  The
+ * check returns that time on the machine's clock, on which the core queues the timer.
  */
 static void slot_back_off_stores_next_check_time_with_namespace_offset(struct kunit *test)
 {
@@ -487,8 +499,9 @@ static void slot_kick_stops_expires_or_queues_slot_by_stored_deadline(struct kun
 }
 
 /*
- * If contention keeps a check from exchanging a due deadline, the slot expires in the next check,
- * the minimum period later.
+ * To expire a slot, a check replaces @deadline by a compare-and-exchange.  If that fails since a
+ * program keeps storing to the slot (contention), the next check, the minimum period later, expires
+ * the slot.
  */
 static void slot_expires_in_next_check_if_exchange_of_deadline_fails(struct kunit *test)
 {
@@ -509,9 +522,9 @@ static void slot_expires_in_next_check_if_exchange_of_deadline_fails(struct kuni
 }
 
 /*
- * If contention keeps an expiry from adding an expiration to the count, a later check adds that
- * expiration, and then its own.  Until then @queued is CHECKING, so that a program that changes
- * the deadline kicks the slot.
+ * If contention keeps an expiry from adding an expiration to @expirations, a later check adds that
+ * expiration, and then its own.  Until then @queued is CHECKING, which is after every deadline.  So
+ * a program that changes the deadline kicks the slot.
  */
 static void slot_check_adds_expirations_that_earlier_check_failed_to_add(struct kunit *test)
 {
@@ -570,8 +583,8 @@ static void slot_kick_retries_until_it_has_added_expirations_to_count(struct kun
 }
 
 /*
- * A STOP discards the expirations that a check has yet to add after contention.  Until it has done
- * so, @queued is CHECKING: then a stop by the program kicks the slot, and waits for the STOP.
+ * A STOP discards the expirations that a check could not add to @expirations for contention.  Until
+ * it has done so, @queued is CHECKING: then a stop by the program kicks the slot, and waits for the STOP.
  */
 static void slot_stop_discards_expirations_that_check_failed_to_add(struct kunit *test)
 {
@@ -603,7 +616,10 @@ static void slot_stop_discards_expirations_that_check_failed_to_add(struct kunit
 	KUNIT_EXPECT_EQ(test, slot->expirations, TIMERHEAP_DISCARDED);
 }
 
-/* A DRAIN discards nothing: it adds expirations that a check has yet to add after contention. */
+/*
+ * A DRAIN stops a slot, but unlike STOP it discards no expirations.  It adds to @expirations those
+ * that a check could not add for contention.
+ */
 static void slot_drain_adds_expirations_that_check_failed_to_add(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
@@ -631,9 +647,9 @@ static void slot_drain_adds_expirations_that_check_failed_to_add(struct kunit *t
 }
 
 /*
- * A contended START tries again.  Before START changes a pending slot, it adds the expirations that
- * a check could not add.  If the slot is idle, START discards the expirations that no reader has
- * taken.
+ * If an atomic operation of START fails for contention, START tries again.  Before START changes a
+ * pending slot, it adds to @expirations those that a check could not add.  If the slot is idle,
+ * START discards the expirations that no reader has taken.
  */
 static void slot_start_of_pending_slot_adds_expirations_that_check_failed_to_add(struct kunit *test)
 {
@@ -679,7 +695,7 @@ static void slot_start_of_pending_slot_adds_expirations_that_check_failed_to_add
 	KUNIT_EXPECT_EQ(test, slot->expirations, TIMERHEAP_DISCARDED);
 }
 
-/* Make a slot due at @now, and check it, as a run does.  Return: the new @queued of the slot. */
+/* Make a slot due at @now, and check it by run_checks().  Return: the new @queued of the slot. */
 static s64 expire_at(struct theap_slot_timer *st, s64 now)
 {
 	theap_slot(st)->deadline = now;
@@ -687,9 +703,10 @@ static s64 expire_at(struct theap_slot_timer *st, s64 now)
 }
 
 /*
- * In a crowded queue, an expired one-shot slot stays queued for 63/64 of @span of the context.  A
- * start, or a move to an earlier time, sets @span to the slot's timeout; a postponement does not.
- * If 63/64 of @span is shorter than THEAP_EARLY_SPAN, the slot does not stay queued.
+ * A queue with THEAP_CROWD or more entries is crowded.  There an expired one-shot slot stays queued
+ * for 63/64 of @span of the context, so that the program can restart it without a KICK.  A start,
+ * or a move to an earlier time, sets @span to the slot's timeout; a postponement does not.  If
+ * 63/64 of @span is shorter than THEAP_EARLY_SPAN, the slot does not stay queued.
  */
 static void slot_stays_queued_after_expiry_if_its_queue_is_crowded(struct kunit *test)
 {

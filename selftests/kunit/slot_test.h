@@ -3,8 +3,9 @@
  * Helpers of the suites slot and slot_event; slot_test.c defines them.
  *
  * slot_test.c includes slot.c after this header, and slot_event_test.c includes slot_event.c.  By
- * macros of the suite, the included file calls operations of the suite in place of those of
- * user_word.h.  A test can let these operations fail for contention.
+ * macros of the suite, the included file calls functions of the suite in place of the atomic
+ * operations on slots in user_word.h.  A test can let these functions fail for contention, as if a
+ * program kept storing to the slot.
  */
 #ifndef THEAP_SLOT_TEST_H
 #define THEAP_SLOT_TEST_H

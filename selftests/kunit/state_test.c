@@ -64,7 +64,10 @@ static bool try_removing(atomic_t *status, enum theap_status from)
 	return theap_try_deleted_to_removing(status);
 }
 
-/* Transitions out of a stable state.  A helper fails in all states but its source state. */
+/*
+ * Transitions out of a stable state, which any CPU may end.  Another CPU may be first, so a helper
+ * fails in all states but its source state.
+ */
 static const struct {
 	bool (*try)(atomic_t *status, enum theap_status from);
 	const char *from;	/* x: a state in which @try may succeed; columns as in the table */
@@ -133,7 +136,7 @@ static void state_helpers_make_exactly_the_allowed_state_transitions(struct kuni
 				    "%s", names[leaves[i].from]);
 		seen[leaves[i].from][theap_status(&status)] = true;
 	}
-	/* A claim may end in each stable state. */
+	/* A claim of a timer moves it to MODIFYING, and may end in each stable state. */
 	for (to = 0; to < STATES; to++) {
 		atomic_t status = ATOMIC_INIT(THEAP_MODIFYING);
 
@@ -144,7 +147,11 @@ static void state_helpers_make_exactly_the_allowed_state_transitions(struct kuni
 		seen[THEAP_MODIFYING][theap_status(&status)] = true;
 	}
 
-	/* The drain of the inbox requeues timers in MODIFIED_EARLIER, and restores other states. */
+	/*
+	 * A queue's inbox lists timers that were moved earlier.  To take a timer from it, the queue
+	 * lock holder moves the timer to MOVING.  Then it requeues a timer that was in
+	 * MODIFIED_EARLIER, and restores the state of any other timer.
+	 */
 	for (from = 0; from < STATES; from++) {
 		atomic_t status = ATOMIC_INIT(from);
 

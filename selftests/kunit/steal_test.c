@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Stealing from stuck queues.
+ * Stealing: if the owning CPU of a queue is stuck, another CPU, the thief, runs the queue.  A queue
+ * is stuck if a timer is overdue by steal_us, and no run has made progress for steal_us.
  *
  * No CPU gets stuck in this suite.  Instead a test keeps softirqs off, and sets the owning
  * CPU of its queue to another CPU, which need not exist.  Unless a test states otherwise,
@@ -35,11 +36,12 @@ struct theap_queue *test_queues_next(struct theap_cursor *at)
 }
 
 /*
- * Let no CPU drive the queue of the test until queue_recovers().  The queue belongs to another
- * CPU, and an IPI to that CPU appears to be pending, so no IPI is sent.  Softirqs are off, so
- * the queue's hrtimer does not begin a run on this CPU.
+ * Let the owning CPU of the test's queue appear to be stuck until queue_recovers().  The queue
+ * belongs to another CPU, and an IPI to that CPU appears to be pending, so no IPI is sent.
+ * Softirqs are off, so the queue's hrtimer does not begin a run on this CPU.
  *
- * Also allow this CPU to scan now, even if its last scan was less than steal_us ago.
+ * Also allow this CPU to scan for stuck queues now, even if its last scan was less than steal_us
+ * ago.
  */
 void queue_gets_stuck(void)
 {
@@ -49,7 +51,7 @@ void queue_gets_stuck(void)
 	this_cpu_ptr(&theap_thieves)->last = 0;
 }
 
-/* Undo queue_gets_stuck(): let this CPU drive the queue again.  Arm the hrtimer if necessary. */
+/* Undo queue_gets_stuck(): let this CPU own the queue again.  Arm the hrtimer if necessary. */
 static void queue_recovers(void)
 {
 	test_queue()->cpu = smp_processor_id();
@@ -74,7 +76,7 @@ void start_overdue(struct test_timer *t, unsigned int nr, s64 overdue)
 	test_queue()->cpu = cpu;
 }
 
-/* Let this CPU scan the queues of @clocks, one per clock, and steal those that are stuck. */
+/* Let this CPU scan the test's queues, one per clock, and steal those of @clocks if stuck. */
 static void scan_clocks(unsigned long clocks)
 {
 	theap_steal_scan(this_cpu_ptr(&theap_thieves), clocks, THEAP_CLOCKS, THEAP_SCAN_STEAL);
@@ -85,7 +87,10 @@ static void scan(void)
 	scan_clocks(BIT(THEAP_MONOTONIC));
 }
 
-/* A thief runs an overdue queue once.  When the owning CPU recovers, no timer expires again. */
+/*
+ * A thief, a CPU other than the owning one, runs an overdue queue once.  When the owning CPU
+ * recovers, no timer expires again.
+ */
 static void steal_runs_overdue_queue_once(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 10);
@@ -151,7 +156,8 @@ static void steal_skips_running_queue(struct kunit *test)
  * @preempted: the timers of steal_continues_preempted_run()
  *
  * scan_in_function() sets the other variables:
- * @deferred:              whether the thief has left no timer due, so it has deferred the first one
+ * @deferred:              whether the thief has left no timer due: it has even deferred the first
+ *                         timer to a later time, since that timer's function is running
  * @throttled:             how many of the thief's runs were throttled
  * @collected:             the number of timers in the batch of the owning CPU's run
  * @calls_by_thief:        how often the thief has called functions of timers other than the first
@@ -165,9 +171,10 @@ static u64 throttled;
 static unsigned int collected, calls_by_thief, calls_of_function, calls_during_function;
 
 /*
- * For @work of the first timer: start that timer again, overdue, and then let a thief scan.  Set
- * @progress to 0 before each scan, so that the run that calls this function appears to make no
- * progress.  The thief must not call this function before this call has returned.
+ * For @work of the first timer, called in the owning CPU's run: start that timer again, overdue,
+ * and then let a thief scan for stuck queues.  Set @progress to 0 before each scan, so that the
+ * owning CPU's run appears to make no progress.  Although the timer is due again, the thief must
+ * not call this function while the owning CPU's call of it is running.
  */
 static void scan_in_function(struct test_timer *t)
 {
@@ -213,7 +220,7 @@ static void steal_continues_preempted_run(struct kunit *test)
 	KUNIT_EXPECT_GT(test, calls_by_thief, 0);
 	KUNIT_EXPECT_EQ(test, calls_by_thief, nr - collected);
 	KUNIT_EXPECT_EQ(test, calls_during_function, 0);
-	/* The thief has deferred t[0], whose function was running, and has left no timer due. */
+	/* The thief has deferred t[0], since its function was running, and left no timer due. */
 	KUNIT_EXPECT_TRUE(test, deferred);
 	KUNIT_EXPECT_LE(test, count()->requeued, 2);
 	queue_recovers();
@@ -224,8 +231,8 @@ static void steal_continues_preempted_run(struct kunit *test)
 
 /*
  * For @work of a timer that a thief expires: let the queue belong to this CPU, and let its hrtimer
- * appear not armed.  Then the notification at the end of the thief's run arms the hrtimer on this
- * CPU, and the test finds the deadline in @armed.
+ * appear not armed.  Then the end of the thief's run arms the hrtimer here, instead of notifying
+ * another CPU by an IPI.  So the test finds the next deadline in the queue's @armed.
  */
 static void get_queue(struct test_timer *t)
 {
@@ -288,7 +295,7 @@ static void steal_us_below_minimum_counts_as_minimum(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, theap_steal_ns(), THEAP_STEAL_MIN_US * NSEC_PER_USEC);
 }
 
-/* Return: whether each timer expires once. */
+/* Wait until each timer has expired, but a limited time.  Return: whether each expired once. */
 static bool expire_once(struct test_timer *t, unsigned int nr)
 {
 	unsigned int i;
@@ -309,8 +316,9 @@ static void exceed_budget(struct test_timer *t)
 }
 
 /*
- * A queue whose run is throttled is late, but not stuck, so no CPU steals it.  The queue
- * counts as stuck if no run begins within steal_us after the end of the throttling.
+ * If a run exceeds the CPU budget, its queue is throttled: no run begins for some time.  The timers
+ * of the queue are late, but the queue is not stuck, so no CPU steals it.  The queue counts as
+ * stuck if no run begins within steal_us after the end of the throttling.
  */
 static void steal_skips_throttled_queue(struct kunit *test)
 {
@@ -340,8 +348,9 @@ static void steal_skips_throttled_queue(struct kunit *test)
 }
 
 /*
- * A thief whose run was throttled resumes the run later.  The thief does not resume the run while
- * the owning CPU has throttled the queue after a run, or while another thief runs the queue.
+ * A thief whose run was throttled, that is, ended at the limit of CPU time, resumes the run later.
+ * Exceptions: the owning CPU has recovered, and has throttled the queue after a run of its own; or
+ * another thief runs the queue.
  */
 static void steal_thief_resumes_its_throttled_run(struct kunit *test)
 {
@@ -395,8 +404,9 @@ static void steal_owning_cpu_resumes_after_stuck_thief(struct kunit *test)
 	/* Simulate the stuck thief: @thief_resume does not fire. */
 	KUNIT_EXPECT_EQ(test, hrtimer_try_to_cancel(&queue->thief_resume), 1);
 	/*
-	 * Cancel @hrtimer, so that it does not begin the owning CPU's run.  Then only the thief's
-	 * notification, which queue_recovers() repeats, makes the owning CPU run the queue.
+	 * Cancel @hrtimer, so that it does not begin the owning CPU's run.  Then the owning CPU
+	 * runs the queue only if it is notified.  A thief does that by an IPI at the end of its
+	 * run.  Here the IPI is suppressed, and queue_recovers() notifies the owning CPU instead.
 	 */
 	hrtimer_try_to_cancel(&queue->hrtimer);
 	queue_recovers();
@@ -470,7 +480,10 @@ static void steal_scans_at_most_once_per_steal_us(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t[2].called, 0);
 	KUNIT_EXPECT_FALSE(test, hrtimer_is_queued(&this_cpu_ptr(&theap_thieves)->scan));
 	theap_steal_before_sleep(&theap_default_placement[THEAP_MONOTONIC]);
-	/* The task has armed @scan, and runs no timer.  Softirqs are off: call @scan's function. */
+	/*
+	 * The task has run no timer.  It has only armed the hrtimer @scan, which steals in a
+	 * softirq.  Softirqs are off here, so the test itself calls the function of @scan.
+	 */
 	KUNIT_EXPECT_EQ(test, t[2].called, 0);
 	theap_thief_scans(&this_cpu_ptr(&theap_thieves)->scan);
 	KUNIT_EXPECT_EQ(test, t[2].called, 1);
@@ -510,8 +523,9 @@ static void steal_scan_after_run_also_steals_queues_of_other_clocks(struct kunit
 	queue_gets_stuck();
 	start_overdue(t, 1, OVERDUE);
 	/*
-	 * No scan follows a throttled run: let the CPU repay the deficit of earlier tests, and run
-	 * again if the host has stopped the machine during a run.
+	 * No scan follows a throttled run.  Earlier tests have exceeded the CPU budget: wait, so
+	 * that the budget recovers.  Try again if the run is throttled even so, since the host has
+	 * stopped the machine during the run.
 	 */
 	do {
 		test_busy_wait(5 * NSEC_PER_MSEC);
@@ -529,7 +543,10 @@ static void steal_scan_after_run_also_steals_queues_of_other_clocks(struct kunit
 	queue_recovers();
 }
 
-/* If nothing is due when the CPU unthrottles a queue, it scans for stuck CPUs without a run. */
+/*
+ * If nothing is due in a queue when its throttling ends, the CPU begins no run of that queue.  But
+ * the CPU scans for stuck queues, as it does after a run.
+ */
 static void steal_scans_when_throttling_ends_if_nothing_is_due(struct kunit *test)
 {
 	struct theap_queue *other = theap_queues_get(theap_kernel_account, THEAP_BOOTTIME, 0);

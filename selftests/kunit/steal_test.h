@@ -4,8 +4,8 @@
  *
  * steal_test.c includes steal.c after this header, and watchdog_test.c includes watchdog.c.  By the
  * macro below, steal.c and watchdog.c call test_queues_next() in place of theap_queues_next().
- * test_queues_next() can show more queues than exist, and then counts the queues that a scan
- * visits.
+ * test_queues_next() can show more queues than exist.  Then it counts the queues that a scan, a
+ * search for stuck queues, visits.
  */
 #ifndef THEAP_STEAL_TEST_H
 #define THEAP_STEAL_TEST_H
@@ -20,8 +20,8 @@
 
 /*
  * If not 0, steal.c and watchdog.c see this number of queues per clock, not the true one.  A scan
- * visits the queues whose bits are set in @shown_nonempty.  For each of these bits,
- * test_queues_next() returns queue 0 of the clock of the bit.
+ * visits the queues whose bits are set in @shown_nonempty.  Few of these queues exist.  So for bit
+ * n, test_queues_next() returns the first queue of the clock n % THEAP_CLOCKS.
  */
 extern unsigned int shown_queues_nr;
 
