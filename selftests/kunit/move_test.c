@@ -10,7 +10,7 @@
 #include "core_test.h"
 #include "module/core/list.h"
 
-/* The moves of timers that a CPU may make at once, and the ns between later moves (timer.c). */
+/* A CPU may move BURST timers from other queues to its own at once, then one per GAP (timer.c). */
 #define BURST	200
 #define GAP	(100 * NSEC_PER_USEC)
 
@@ -18,7 +18,7 @@
 
 static struct theap_queue *other;
 
-/* Make the second queue, and @nr timers in it that are due in a day. */
+/* Make a second queue, @other, as if of another CPU, and @nr timers in it that are due in a day. */
 static struct test_timer *timers_elsewhere(struct kunit *test, unsigned int nr)
 {
 	struct theap_placement placement = { .clock = THEAP_MONOTONIC, .cpu = THEAP_ANY_CPU };
@@ -28,8 +28,9 @@ static struct test_timer *timers_elsewhere(struct kunit *test, unsigned int nr)
 
 	other = test_second_queue(test);
 	/*
-	 * A CPU number selects a queue from the table of the account.  The second queue is not in
-	 * that table.  So a placement names the second queue as the queue of a manual clock.
+	 * @placement selects the queue in which a timer starts.  A CPU number selects it from a
+	 * table, in which the second queue is not.  So use @manual, which points to a queue.  It is
+	 * meant for the queue of a manual clock, a clock that a program advances.
 	 */
 	placement.manual = other;
 	t = test_timers(test, nr);
@@ -42,12 +43,16 @@ static struct test_timer *timers_elsewhere(struct kunit *test, unsigned int nr)
 		KUNIT_ASSERT_PTR_EQ(test, t[i].timer.queue, other);
 	}
 	/*
-	 * No CPU has this number, so this CPU finds that another CPU drives the queue.  Let an IPI
-	 * to that CPU appear to be on its way: then notifications send no other IPI.
+	 * No CPU has this number, so another CPU appears to drive the queue.  A call that makes the
+	 * first deadline of the queue earlier notifies that CPU by an IPI.  Let such an IPI appear
+	 * to be on its way: then the call sends no other.
 	 */
 	other->cpu = nr_cpu_ids;
 	atomic_set(&other->ipi_pending, 1);
-	/* Earlier tests may have used up the burst.  After 20 ms a whole burst is possible. */
+	/*
+	 * Earlier tests may have moved BURST timers already.  After BURST * GAP, or 20 ms, this CPU
+	 * may move BURST timers at once again.
+	 */
 	msleep(25);
 	return t;
 }
@@ -77,7 +82,10 @@ static void move_start_or_modify_moves_timer_to_queue_of_calling_cpu(struct kuni
 	KUNIT_EXPECT_EQ(test, t[1].early + t[2].early, 0);
 }
 
-/* A timer that the inbox of the other queue links stays in that queue. */
+/*
+ * A change does not move a timer that the inbox of the other queue links.  The inbox is the list of
+ * the queue's timers that were moved to an earlier deadline.
+ */
 static void move_of_timer_in_inbox_is_refused(struct kunit *test)
 {
 	struct test_timer *t = timers_elsewhere(test, 1);
@@ -98,7 +106,10 @@ static void move_of_timer_in_inbox_is_refused(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, other->heap.nr, 1);
 }
 
-/* During a bulk extraction in the other queue, a change leaves the timer in that queue. */
+/*
+ * A run takes all due entries from the heap of a queue before it repairs the heap: a bulk
+ * extraction.  During one in the other queue, a change leaves the timer in that queue.
+ */
 static void move_during_extraction_is_refused(struct kunit *test)
 {
 	struct test_timer *t = timers_elsewhere(test, 2);
@@ -128,7 +139,10 @@ static void move_is_skipped_without_wait_if_lock_of_old_queue_is_held(struct kun
 	KUNIT_EXPECT_EQ(test, theap_status(&t->timer.status), THEAP_MODIFIED_LATER);
 }
 
-/* If a timer gets slack, it moves into a bucket of this CPU's queue, as does its reservation. */
+/*
+ * A timer that gets slack moves into a bucket, a group of timers that share a heap entry, in this
+ * CPU's queue.  The reservation of the timer, one heap position, moves to that queue, too.
+ */
 static void move_of_timer_to_bucket_of_another_queue_moves_reservation_too(struct kunit *test)
 {
 	struct test_timer *t = timers_elsewhere(test, 1);

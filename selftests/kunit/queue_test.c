@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A queue: starts, stops and modifies of its timers, its hrtimer and its runs.
+ * A queue: starts, stops and modifies of its timers, its hrtimer, and its runs, which expire due
+ * timers.
  *
  * Most timers that must not expire during a test have a deadline an hour or a day away.  In some
  * tests the hrtimer begins the runs.  The other tests of runs call theap_queue_run() with
@@ -146,9 +147,10 @@ static void queue_hrtimer_fires_once_for_stopped_timer(struct kunit *test)
 }
 
 /*
- * After a throttled run the queue is throttled.  If nothing is due when the throttling ends, no run
- * begins.  The interrupt that ends the throttling is charged to the account of the queue, and its
- * lateness changes the account's median lateness.
+ * A run that exceeds the CPU budget ends, and its queue is throttled: it begins no run for a time.
+ * If nothing is due when the throttling ends, no run begins.  The interrupt that ends the
+ * throttling is charged to the account of the queue, as the CPU time of runs is.  The lateness of
+ * that interrupt changes @median_latency, by which the cost of interrupts is estimated.
  */
 static void queue_throttling_ends_without_run_if_nothing_is_due(struct kunit *test)
 {
@@ -165,7 +167,10 @@ static void queue_throttling_ends_without_run_if_nothing_is_due(struct kunit *te
 	used = usage->used;
 	/* The start has armed the hrtimer, which would begin a run during the throttling. */
 	hrtimer_cancel(&queue->hrtimer);
-	/* Let the throttling end late.  This lateness counts, since the CPU is not idle. */
+	/*
+	 * Keep softirqs off past the end of the throttling, so that its interrupt is late.  The CPU
+	 * is busy: on an idle CPU, the lateness would not change @median_latency.
+	 */
 	test_busy_wait(10 * NSEC_PER_MSEC);
 	local_bh_enable();
 	wait_until_unarmed(queue);
@@ -177,7 +182,10 @@ static void queue_throttling_ends_without_run_if_nothing_is_due(struct kunit *te
 	KUNIT_EXPECT_GT(test, usage->median_latency, 0);
 }
 
-/* A modify that makes the first deadline earlier uses the inbox and notifies the queue's CPU. */
+/*
+ * A modify that moves a timer before the first deadline of the queue notifies the queue's CPU.  It
+ * adds the timer to the inbox, the list of the queue's timers that were moved earlier.
+ */
 static void queue_modify_to_earliest_deadline_notifies_owning_cpu(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -237,7 +245,10 @@ static void queue_stopped_timers_have_at_most_one_heap_entry_each(struct kunit *
 	unsigned int i;
 
 	for (i = 0; i < 10000; i++) {
-		/* The deadlines go up and down, so that some starts use the inbox. */
+		/*
+		 * The deadlines go up and down.  If a start makes the deadline of a timer earlier,
+		 * it adds the timer to the inbox, the list of timers that were moved earlier.
+		 */
 		test_start(&t[i % 100], deadline + i * 7919 % 10007);
 		KUNIT_ASSERT_TRUE(test, theap_timer_stop(&t[i % 100].timer));
 	}
@@ -247,7 +258,10 @@ static void queue_stopped_timers_have_at_most_one_heap_entry_each(struct kunit *
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, 0);
 }
 
-/* If one batch has all due timers, the run calls their functions in the order of deadlines. */
+/*
+ * A run expires due timers in batches of at most THEAP_BATCH.  If one batch has all due timers, the
+ * run calls their functions in the order of deadlines.
+ */
 static void queue_run_calls_functions_of_batch_in_deadline_order(struct kunit *test)
 {
 	unsigned int i, nr = 37;
@@ -266,7 +280,10 @@ static void queue_run_calls_functions_of_batch_in_deadline_order(struct kunit *t
 	}
 }
 
-/* If the timers of at least 4 batches are due within a microsecond, each timer expires once. */
+/*
+ * A run expires due timers in batches of at most THEAP_BATCH.  If more timers than fit in 3 batches
+ * are due within a microsecond, each timer expires once.
+ */
 static void queue_timers_of_many_batches_expire_once(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -280,15 +297,18 @@ static void queue_timers_of_many_batches_expire_once(struct kunit *test)
 		KUNIT_EXPECT_TRUE(test, test_settles_at(&t[i].called, 1));
 		KUNIT_EXPECT_EQ(test, t[i].early, 0);
 	}
-	/* A run may close the last extraction holes after the last function call: wait for that. */
+	/*
+	 * A timer that a run takes from the heap leaves an extraction hole.  A run may close the
+	 * last holes after the last function call: wait for that.
+	 */
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&queue->heap.nr, 0));
 	KUNIT_EXPECT_EQ(test, queue->count.checked, nr);
 }
 
 /*
- * Position 4 of the heap and the positions below it have more tickers than fit in a batch.  Each
- * ticker is due again right after its check.  Even so, the timers at positions 5 to 7, the tops of
- * the other branches, expire.
+ * The root of the heap has four children, at positions 4 to 7.  Position 4 and the positions below
+ * it have periodic timers with a period of 1 ns: more than a run expires in one batch.  Each is due
+ * again as soon as a run has expired it.  Even so, the timers at positions 5 to 7 expire.
  */
 static void queue_overdue_tickers_do_not_starve_other_timers(struct kunit *test)
 {
@@ -321,9 +341,9 @@ static void queue_overdue_tickers_do_not_starve_other_timers(struct kunit *test)
 }
 
 /*
- * A throttled run leaves extraction holes in the heap.  Before the next run, start, stop and
- * postpone timers.  After that, remove a timer, most likely while there are still holes.  All due
- * timers expire once.
+ * A throttled run leaves extraction holes in the heap: positions of timers that it has expired.
+ * Before the next run, start, stop and postpone timers.  After that, dequeue a timer by stop_sync,
+ * most likely while there are still holes.  All due timers expire once.
  */
 static void queue_start_stop_and_postpone_work_despite_extraction_holes(struct kunit *test)
 {
@@ -365,7 +385,10 @@ static void queue_start_stop_and_postpone_work_despite_extraction_holes(struct k
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, 0);
 }
 
-/* If an extraction hole is last in the heap, stop_sync drops it, and then dequeues the timer. */
+/*
+ * A timer that a run takes from the heap leaves an extraction hole.  If the last position of the
+ * heap is such a hole, stop_sync first drops that position, and then dequeues the stopped timer.
+ */
 static void queue_stop_sync_dequeues_timer_despite_hole_at_end_of_heap(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -380,8 +403,8 @@ static void queue_stop_sync_dequeues_timer_despite_hole_at_end_of_heap(struct ku
 		test_start(&due[i], now - 1000 + i);
 	/*
 	 * Each batch has functions that exceed the CPU budget.  So each run is throttled after one
-	 * batch, even if the host stops the machine between two runs.  The batch that calls the
-	 * last function leaves extraction holes.
+	 * batch, and does not depend on what earlier runs have used: if the host stops the machine
+	 * between two runs, that use is repaid.  The last batch leaves extraction holes.
 	 */
 	for (i = 0; i < nr; i += THEAP_BATCH / 4)
 		due[i].work = test_exceed_budget;
@@ -431,9 +454,10 @@ static void queue_waker_is_called_once_per_run(struct kunit *test)
 }
 
 /*
- * A waker, a callback, may be in the list of another run, and that run may be stuck.  So a
- * run whose timers request this waker calls the waker, too.  Here 9 timers request the waker, and
- * the run calls it once.
+ * A waker is a callback that a timer's function requests.  The run that calls the function puts the
+ * waker into a list, and calls it later.  But the CPU of that run may be stuck.  So if timers of a
+ * second run request the waker, that run calls it, too.  Here 9 timers of the second run request
+ * the waker, and the second run calls it once.
  */
 static void queue_waker_of_stuck_run_is_called_by_another_run(struct kunit *test)
 {
@@ -464,8 +488,9 @@ static void count_slow_wake(struct theap_waker *waker)
 }
 
 /*
- * The time that slow wakers take is charged to the CPU budget.  So a run is throttled before
- * it has called 2 * THEAP_BATCH wakers.
+ * A waker is a callback that a timer's function requests from the run.  The time that slow wakers
+ * take is charged to the CPU budget.  So a run is throttled before it has called 2 * THEAP_BATCH
+ * wakers.
  */
 static void queue_wakers_are_charged_to_budget(struct kunit *test)
 {
@@ -505,7 +530,8 @@ static void record_first_wake(struct theap_waker *waker)
 }
 
 /*
- * If a batch leaves no due timer, the run calls its wakers before it reads the clock again to find
+ * A run expires due timers in batches, and their functions may request wakers, which are callbacks.
+ * If a batch leaves no due timer, the run calls the wakers.  Then it reads the clock again, to find
  * newly due timers.
  */
 static void queue_run_calls_wakers_before_it_expires_newly_due_timers(struct kunit *test)
@@ -578,15 +604,17 @@ static void queue_stop_sync_waits_for_function(struct kunit *test)
 }
 
 /*
- * The test calls the IPI handler 20000 times, each time with a first deadline that is before
- * the armed one.  Each call is charged to the account and to the CPU.  On a fast machine, the limit
- * of the CPU or of the account is soon reached.  Then the handler defers most notifications: it
- * throttles the queue, and the end of the throttling arms the hrtimer for the first deadline.
+ * If another CPU makes the first deadline of a queue earlier, an IPI notifies the queue's CPU.  The
+ * IPI handler arms the hrtimer.  The test calls the handler 20000 times, each time with a first
+ * deadline that is earlier than the one in @armed.  Each call is charged to the queue's account and
+ * to the CPU.  On a fast machine, the limit of CPU time of one of them is soon reached.  Then the
+ * handler defers most notifications: it throttles the queue, and the end of the throttling arms
+ * the hrtimer.
  *
- * On a slow machine, the charge of a call may be repaid before the next call, so no limit is
- * reached.  So the test then makes 1000 calls that arm no hrtimer, and thus take less time.  These
- * calls reach a limit, and the handler defers the notification of the next call.  If the host stops
- * the machine before that call, the charges are repaid, and the test repeats the 1000 calls.
+ * A charge is repaid as time passes: on a slow machine maybe before the next call, so that no limit
+ * is reached.  So the test then makes 1000 calls that arm no hrtimer, and thus take less time.
+ * These calls reach a limit, and the handler defers the notification of the next call.  If the host
+ * stops the machine before that call, time repays the charges, and the test repeats the 1000 calls.
  */
 static void queue_notifications_are_charged_to_account(struct kunit *test)
 {
@@ -621,9 +649,10 @@ static void queue_notifications_are_charged_to_account(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, counted, ipis);
 	KUNIT_EXPECT_GE(test, notified, 1);
 	/*
-	 * Each notification is charged 4 us or more.  At 4 %, 100 us repay 4 us.  The account has
-	 * saved at most 400 ms, and its limit throttles no queue until @until is 480 us ahead.
-	 * Both times together are less than 401 ms.
+	 * @until of the account is the time at which all use of the CPU is repaid.  At 4 %, each
+	 * notification moves it ahead by 100 us or more, since it is charged 4 us or more.  @until
+	 * begins at most 400 ms ago.  The account's limit throttles the queue once @until is 480 us
+	 * ahead of the current time.  Both times together are less than 401 ms.
 	 */
 	KUNIT_EXPECT_LE(test, notified,
 			(span + 401 * NSEC_PER_MSEC) / (100 * NSEC_PER_USEC) + 1);

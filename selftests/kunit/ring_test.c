@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The event ring: its size and its growth, the order of entries, a program that overwrites head or
- * tail, and numbers that all CPUs add at once.
+ * The event ring, which has the numbers of the slots (timers of a program) that have expired.  The
+ * program shares the memory of the ring.
+ *
+ * The tests check the size and growth of the ring, and the order of the numbers.  In other tests, a
+ * program overwrites head or tail, or all CPUs add numbers at once.
  */
 #include <kunit/test.h>
 #include <linux/bitmap.h>
@@ -29,7 +32,10 @@ static struct theap_ring *ring_make(struct kunit *test, u32 slots)
 	return ring;
 }
 
-/* A ring has as many entries as slots, rounded up to a power of 2, and fills whole pages. */
+/*
+ * A ring for n slots, which are the timers of a program, has n entries, rounded up to a power of 2.
+ * It fills whole pages.
+ */
 static void ring_size_is_a_power_of_2(struct kunit *test)
 {
 	static const u32 sizes[][2] = {
@@ -160,9 +166,11 @@ static u32 ring_removed(struct theap_ring *ring)
 }
 
 /*
- * A ring of 8 entries that grows keeps its numbers in their order.  Unless the ring is full, it
- * also keeps the number that was removed last.  Grow a ring that has 0 to 8 numbers, for each head
- * from 2^32 - 8 through 0 to 8.
+ * A ring of 8 entries that grows keeps its numbers in their order.  It also keeps the entry before
+ * the head, with the number that was removed last, unless a full ring has overwritten that entry.
+ * If a program was killed after the removal, the process that continues needs that number.
+ *
+ * Grow a ring that has 0 to 8 numbers, for each head from 2^32 - 8 through 0 to 8.
  */
 static void ring_growth_keeps_order_of_numbers(struct kunit *test)
 {

@@ -3,8 +3,9 @@
  * Reservations: a timer has a position reserved in a heap from its initialization to its end, so a
  * start always finds room.
  *
- * A heap of one segment has 1021 positions.  The last tests check when memory is freed, and that it
- * is charged.
+ * A heap grows by one segment of memory at a time, and with one segment it has 1021 positions.  The
+ * last tests check when memory is freed, and that it is charged to the account of the queue.  A
+ * queue has the account of a user or that of the kernel.
  */
 #include <linux/delay.h>
 #include <linux/err.h>
@@ -27,7 +28,10 @@ static void unreserve(struct theap_queue *queue, u32 nr)
 	atomic_sub(nr, &queue->reserved);
 }
 
-/* Start a timer.  Return: the queue that lacked room for it, or that wants buckets; or NULL. */
+/*
+ * Start a timer.  Return: NULL; or a queue that should grow: it lacked a position for the timer, or
+ * has too few spare buckets, which are groups of timers that share a heap entry.
+ */
 static struct theap_queue *start(struct test_timer *t, s64 deadline)
 {
 	struct theap_claim claim;
@@ -39,7 +43,7 @@ static struct theap_queue *start(struct test_timer *t, s64 deadline)
 	return claim.grow;
 }
 
-/* Start a timer, and check that the queue of its placement has room for it. */
+/* Start a timer, and check that it is in test_queue(), the queue that @placement selects. */
 static void start_here(struct kunit *test, struct test_timer *t, s64 deadline)
 {
 	start(t, deadline);
@@ -111,9 +115,9 @@ static void start_again(struct test_timer *t)
 }
 
 /*
- * A heap is full of due timers, and the function of each restarts the timer.  A restart
- * succeeds although no position is free: each timer that has expired has left an extraction
- * hole, and the restart closes a hole.
+ * A heap is full of due timers, and the function of each restarts the timer.  A restart succeeds
+ * although no position is free: it closes an extraction hole.  That is a position from which a run
+ * has taken a timer that has expired.
  */
 static void room_restart_of_due_timer_succeeds_in_full_heap(struct kunit *test)
 {
@@ -137,8 +141,8 @@ static void room_restart_of_due_timer_succeeds_in_full_heap(struct kunit *test)
 }
 
 /*
- * Two timers have their reservations in a second queue.  A start uses the queue of its placement if
- * that has room, and otherwise the second queue.
+ * Two timers have their reservations, one heap position each, in a second queue.  A start uses the
+ * queue that @placement selects, test_queue(), if that has room, and otherwise the second queue.
  */
 static void room_start_uses_queue_of_reservation_if_placement_queue_is_full(struct kunit *test)
 {
@@ -209,8 +213,8 @@ static void room_trim_keeps_reserved_segments(struct kunit *test)
 }
 
 /*
- * Buckets have their positions reserved, and give them up when they are freed.  If all positions
- * are reserved, a queue gets no buckets before its heap grows.
+ * A bucket is a group of timers that share a heap entry.  It has two heap positions reserved until
+ * it is freed.  If all positions are reserved, a queue gets no buckets before its heap grows.
  */
 static void room_buckets_reserve_heap_positions_until_they_are_freed(struct kunit *test)
 {
@@ -228,7 +232,10 @@ static void room_buckets_reserve_heap_positions_until_they_are_freed(struct kuni
 	unreserve(queue, POSITIONS);
 }
 
-/* The expire() operation of a timer that its program has postponed in memory, by 10 s. */
+/*
+ * The expire() operation of a timer that its program has postponed by 10 s, without a call: the
+ * program has stored the new deadline to memory that it shares with the kernel.
+ */
 static s64 postponed_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
 {
 	struct test_timer *t = container_of(timer, struct test_timer, timer);
@@ -241,9 +248,10 @@ static s64 postponed_expire(struct theap_timer *timer, s64 now, struct theap_exp
 static const struct theap_timer_ops postponed_ops = { .expire = postponed_expire };
 
 /*
- * All positions of a heap are reserved, and all its timers are queued.  One timer was postponed in
- * memory, and its heap entry is due.  So a batch moves this timer to the last spare bucket.  The
- * bucket takes the last two free positions, and the heap does not grow.
+ * All positions of a heap are reserved, and all its timers are queued.  The heap entry of one timer
+ * is due, but the program has postponed the timer by a store to shared memory.  So
+ * theap_run_batch() moves the timer to the last spare bucket, whose timers share a heap entry.
+ * The bucket takes the last two free positions, and the heap does not grow.
  */
 static void room_bucket_uses_reserved_positions_if_heap_is_otherwise_full(struct kunit *test)
 {
@@ -258,7 +266,8 @@ static void room_bucket_uses_reserved_positions_if_heap_is_otherwise_full(struct
 	local_bh_disable();
 	/*
 	 * Each timer of the first loop gets a bucket of its own.  Most timers of the second loop
-	 * share one early bucket.
+	 * share one early bucket, which is due before the deadlines of its timers.  One bucket
+	 * stays spare.
 	 */
 	for (i = 0; i < THEAP_BUCKETS_GROW - 2; i++)
 		test_start_slack(&t[i], far + i * NSEC_PER_MSEC, NSEC_PER_MSEC / 2);
@@ -340,7 +349,7 @@ static void room_buckets_of_expired_timers_are_freed(struct kunit *test)
 			nr + KEPT * THEAP_BUCKET_ROOM);
 }
 
-/* The memory of heaps and buckets is charged to the account of the queue. */
+/* The memory of heaps and buckets is charged to the queue's account, of a user or of the kernel. */
 static void room_memory_is_charged_to_account(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -362,8 +371,10 @@ static void room_memory_is_charged_to_account(struct kunit *test)
 }
 
 /*
- * If the lives of all timers but one end, most segments are freed about a second later, while that
- * one is pending.  Most of the timers are in an early bucket, so the last segments have list nodes.
+ * About a second after all timers but one have been destroyed, most segments are freed, while that
+ * one is pending.  Most of the timers share an early bucket, which is due before their deadlines.
+ * They have list nodes in place of heap entries.  So the last segments, which are to be freed,
+ * have list nodes.
  */
 static void room_segments_are_freed_after_all_timers_but_one_are_destroyed(struct kunit *test)
 {
@@ -382,9 +393,9 @@ static void room_segments_are_freed_after_all_timers_but_one_are_destroyed(struc
 }
 
 /*
- * The second queue has the reservations of all timers.  The starts of these timers move the
- * reservations to the queue of their placement.  About a second later, all segments of the second
- * queue but two are freed.
+ * A second queue has the reservations of all timers, one heap position each.  The starts of these
+ * timers move the reservations to test_queue(), the queue that @placement selects.  About a second
+ * later, all segments of the second queue but two are freed.
  */
 static void room_segments_of_timers_moved_to_other_queue_are_freed(struct kunit *test)
 {

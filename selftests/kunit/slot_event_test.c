@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Events of slots: what a reader gets, also if a check or a call changes the slot during the read.
+ * Events of slots, the timers of a program: what a reader gets about a slot that has expired.
+ * During the read, a call may change the slot, or the kernel may check it: read its deadline, and
+ * expire the slot if it is due.
  *
  * A test is the reader.  It calls the functions of slot_event.c, usually after it has removed the
  * number of the slot from the ring, as a read does.
@@ -11,7 +13,7 @@
 
 /*
  * If not NULL: just before the next compare-and-exchange of a reader, check this slot once, as a
- * run does.  The time of the check is check_before_take_at.
+ * run of its queue does: expire the slot if it is due at the time check_before_take_at.
  */
 static struct theap_slot_timer *check_before_take;
 static s64 check_before_take_at;
@@ -71,7 +73,10 @@ static void slot_event_start_at_past_deadline_makes_event_before_it_returns(stru
 	KUNIT_EXPECT_FALSE(test, theap_ring_get(&st->page->context->ring, &slot));
 }
 
-/* An event that was put back has its slot number in the ring, and can be read again. */
+/*
+ * If an event does not reach the program, theap_slot_put_back_event() undoes the read.  Then the
+ * slot's number is in the ring again, and the event can be read again.
+ */
 static void slot_event_put_back_can_be_read_again(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
@@ -165,8 +170,10 @@ static void slot_event_read_interrupted_by_restart_has_matching_user_data(struct
 }
 
 /*
- * If contention keeps a reader from taking an event, a later read gets the event.  The readers that
- * sleep are woken: one of them may have begun to wait while the ring did not have the number.
+ * A reader removes a slot's number from the ring, and then takes the event by an exchange.  If
+ * other stores to the slot make each try fail, the reader adds the number to the ring again, for a
+ * later read.  The readers that sleep are woken: one of them may have begun to wait while the ring
+ * did not have the number.
  */
 static void slot_event_is_not_lost_if_compare_and_exchange_of_reader_fails(struct kunit *test)
 {
@@ -195,8 +202,9 @@ static void slot_event_is_not_lost_if_compare_and_exchange_of_reader_fails(struc
 }
 
 /*
- * The reader that takes the event of a slot ends the back-off: the event counts the periods up to
- * now, and the next check is at the next deadline.
+ * While the event of a periodic slot is unread, the slot backs off: the kernel checks its deadline
+ * less often.  The reader that takes the event ends the back-off: the event counts the periods up
+ * to now, and the next check is at the next deadline.
  */
 static void slot_event_read_ends_back_off_of_unread_ticker(struct kunit *test)
 {
@@ -223,10 +231,11 @@ static void slot_event_read_ends_back_off_of_unread_ticker(struct kunit *test)
 }
 
 /*
- * A reader takes the expirations of a slot by an exchange.  Before the exchange, and again after
- * it, the reader kicks the slot if the slot backs off.  Here the slot does not back off at first.
- * A check just before the exchange makes the slot back off, and the kick after the exchange ends
- * that back-off.
+ * A periodic slot with an unread event backs off: the kernel checks its deadline less often.  A
+ * reader takes the expirations of a slot by an exchange.  Before and after the exchange, it ends a
+ * back-off by a kick, which makes the kernel check the slot at once.  Here the slot does not back
+ * off at first.  A check just before the exchange makes the slot back off, and the kick after the
+ * exchange ends that.
  */
 static void slot_event_read_ends_back_off_that_began_during_the_read(struct kunit *test)
 {
