@@ -38,7 +38,8 @@
  * @called:   number of calls of the timer's function
  * @early:    number of expiries before the deadline
  * @order:    number of its last call; the calls of all timers of a test are numbered from 1
- * @waker:    a callback that the timer's function requests from the run; NULL: none
+ * @waker:    the timer's function requests this callback: the run that calls the function calls
+ *            @waker later, after the functions of its timers; NULL: none
  */
 struct test_timer {
 	struct theap_timer timer;

@@ -54,11 +54,17 @@ static int days_pass(struct kunit_suite *suite)
 	}
 	while (test_now() < start + (s64)(span + thousandth))
 		msleep(days ? 3600 * MSEC_PER_SEC : 10);
-	/* The last runs may be late: wait, 10 s at most, until no timer due by @end is left. */
+	/*
+	 * The last timers may expire late: wait, 10 s at most, until the queue has no timer that is
+	 * due by @end.
+	 */
 	end = test_now();
 	for (ms = 0; theap_queue_first(test_queue()) <= end && ms < 10000; ms++)
 		usleep_range(1000, 1100);
-	/* Stop the tickers.  A stop waits for the timer's function: stop one-shot timers, too. */
+	/*
+	 * Stop the tickers.  The one-shot timers have expired, but their functions may still run.
+	 * theap_timer_stop_sync() waits until such a function has ended: call it for them, too.
+	 */
 	for (i = 0; i < ONCE; i++)
 		theap_timer_stop_sync(&once[i].timer);
 	for (i = 0; i < TICKERS; i++)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Early buckets: in a crowded queue, a timer without slack that is due far ahead is in a bucket
- * that is due before the deadline.  The window of the bucket is the time span of the deadlines that
- * share it.
+ * Early buckets.  A bucket is a group of timers that share a heap entry.  In a crowded queue, one
+ * with many timers, a timer without slack that is due far ahead is in an early bucket.  That bucket
+ * is due before the deadlines of its timers.  These deadlines are in one time span, the window of
+ * the bucket.
  *
  * The tests check which timers get an early bucket, and when that bucket is due.  They stop,
  * postpone and move such timers, and check that none expires early.
@@ -27,7 +28,7 @@ static struct test_timer *crowd(struct kunit *test, unsigned int nr)
 	return t + THEAP_CROWD;
 }
 
-/* Return: the early bucket that a start chose last; NULL: none, or it gets no more timers. */
+/* Return: the early bucket, due before its timers, that the next start tries; NULL: none. */
 static struct theap_bucket *open_bucket(void)
 {
 	return test_queue()->buckets.last;
@@ -39,8 +40,9 @@ static bool in_bucket(const struct test_timer *t)
 }
 
 /*
- * An early bucket is due one to two widths of its window before each deadline in the window.  That
- * is 1/256 to 1/64 of the time from the start to the deadline.
+ * The deadlines of the timers of an early bucket are in one time span, the window.  The bucket is
+ * due one to two widths of the window before each of these deadlines.  That is 1/256 to 1/64 of the
+ * time from the start to the deadline.
  */
 static void early_bucket_is_due_before_deadlines_of_its_timers(struct kunit *test)
 {
@@ -55,7 +57,10 @@ static void early_bucket_is_due_before_deadlines_of_its_timers(struct kunit *tes
 
 		test_start_slack(&t[i], now + span, 0);
 		KUNIT_EXPECT_EQ(test, t[i].timer.nextwhen, now + span);
-		/* @when of the timer is the beginning of the bucket's window, not the deadline. */
+		/*
+		 * While the timer is in the bucket, @when of the timer is not its deadline, but the
+		 * beginning of the window.
+		 */
 		KUNIT_EXPECT_EQ(test, t[i].timer.when, queue->buckets.last->from);
 		raw_spin_lock_irqsave(&queue->lock, flags);
 		bucket = test_bucket_of(&t[i].timer);
@@ -71,9 +76,10 @@ static void early_bucket_is_due_before_deadlines_of_its_timers(struct kunit *tes
 }
 
 /*
- * A start gives a timer without slack a heap entry if the timer is due soon, or if its queue is not
- * crowded.  There is one exception, which the test avoids: a deadline in the window of the early
- * bucket that the queue chose last.
+ * A timer without slack gets its own heap entry if it is due soon, or if its queue is not crowded
+ * (has few timers).  Otherwise the timer shares an early bucket, which is due before its timers.
+ * The test avoids one exception: if the deadline is in the time span of the bucket that the queue
+ * chose last, the timer joins that bucket.
  */
 static void early_bucket_gets_timer_only_if_queue_is_crowded_and_deadline_far(struct kunit *test)
 {
@@ -96,7 +102,10 @@ static void early_bucket_gets_timer_only_if_queue_is_crowded_and_deadline_far(st
 	local_bh_enable();
 }
 
-/* A timer with slack gets a slack bucket, even with a deadline in an early bucket's window. */
+/*
+ * Timers with slack share a bucket that is due at their rounded deadline.  A timer with slack gets
+ * such a bucket even if its deadline fits an early bucket, which is due before its timers.
+ */
 static void early_timer_with_slack_gets_slack_bucket_not_early_bucket(struct kunit *test)
 {
 	struct test_timer *t = crowd(test, 2);
@@ -130,15 +139,19 @@ static void early_bucket_timers_expire_once_and_not_before_deadline(struct kunit
 		KUNIT_ASSERT_TRUE(test, test_settles_at(&t[i].called, 1));
 		KUNIT_ASSERT_EQ(test, t[i].early, 0);
 	}
-	/* The runs called expire() at the deadlines only, not when the early buckets were due. */
+	/*
+	 * @checked counts the calls of expire(): one for each timer, at its deadline.  There was no
+	 * call when the timer's early bucket was due, which is before the deadline.
+	 */
 	KUNIT_EXPECT_EQ(test, queue->count.checked, nr);
 	for (i = 0; i < nr; i++)
 		KUNIT_ASSERT_EQ(test, t[i].called, 1);
 }
 
 /*
- * A periodic timer without slack that has expired gets a heap entry, not an early bucket.  So each
- * period needs only one run.
+ * A timer in an early bucket needs two runs: one when the bucket is due, before the timer, and one
+ * at the deadline.  A periodic timer that has expired mostly expires again.  So, without slack, it
+ * gets a heap entry of its own, and each period needs only one run.
  */
 static void early_periodic_timer_has_one_run_per_period(struct kunit *test)
 {
@@ -158,8 +171,9 @@ static void early_periodic_timer_has_one_run_per_period(struct kunit *test)
 }
 
 /*
- * A timer that is stopped, or postponed to a far deadline, before its early bucket is due gets no
- * heap entry.  The postponed timer moves to another early bucket.
+ * The test stops one timer of an early bucket, which is due before its timers, and postpones
+ * another to a far deadline.  When the bucket is due, the first timer is dequeued, and the other
+ * moves to another early bucket.  Neither gets a heap entry of its own.
  */
 static void early_timer_stopped_or_postponed_in_its_bucket_gets_no_heap_entry(struct kunit *test)
 {
@@ -181,13 +195,18 @@ static void early_timer_stopped_or_postponed_in_its_bucket_gets_no_heap_entry(st
 	KUNIT_EXPECT_TRUE(test, in_bucket(&t[1]));
 	KUNIT_EXPECT_EQ(test, t[1].timer.nextwhen, now + FAR + 1);
 	KUNIT_EXPECT_EQ(test, queue->count.checked, 0);
-	/* The first bucket of t[0] and t[1] is freed.  t[1] may be in a new bucket. */
+	/*
+	 * A bucket has one heap entry.  The first bucket of t[0] and t[1] is freed, and t[1] may be
+	 * in one new bucket.
+	 */
 	KUNIT_EXPECT_LE(test, queue->heap.nr, entries);
 }
 
 /*
- * If a timer of an early bucket is moved earlier, the timer enters the inbox only if its new
- * deadline is before the bucket's window.  Both timers of the test expire, and not early.
+ * The deadlines of the timers of an early bucket are in one time span, the window, and the bucket
+ * is due before it.  If such a timer is moved earlier within the window, it stays in the bucket.
+ * If its new deadline is before the window, it enters the inbox, the list of timers that a run
+ * requeues first.  Both timers of the test expire, and not early.
  */
 static void early_timer_enters_inbox_only_if_moved_before_window_of_bucket(struct kunit *test)
 {
@@ -211,11 +230,17 @@ static void early_timer_enters_inbox_only_if_moved_before_window_of_bucket(struc
 	}
 }
 
-/* If one batch of a late run has all timers of an early bucket, they expire in deadline order. */
+/*
+ * An early bucket is due before its timers.  If a run begins late, these timers may be due, too.
+ * If one batch of the run has all of them, they expire in the order of their deadlines.
+ */
 static void early_bucket_timers_expire_in_order_of_deadlines_if_run_is_late(struct kunit *test)
 {
 	struct test_timer *t = crowd(test, 2);
-	/* Both deadlines are in one window, which begins at @deadline, a multiple of its width. */
+	/*
+	 * The deadlines that share a bucket are in a span of 2^20 ns, which begins at a multiple of
+	 * 2^20 ns.  So both timers share one.
+	 */
 	s64 deadline = (test_now() + 200 * NSEC_PER_MSEC) & ~((1LL << 21) - 1);
 
 	local_bh_disable();
@@ -230,7 +255,11 @@ static void early_bucket_timers_expire_in_order_of_deadlines_if_run_is_late(stru
 	KUNIT_EXPECT_EQ(test, t[0].early + t[1].early, 0);
 }
 
-/* When an early bucket is freed, the queue forgets it: the next start pushes a spare bucket. */
+/*
+ * An early bucket, which is due before its timers, is freed when its last timer leaves.  Then @last
+ * of the queue no longer points to the bucket.  So the next start takes a spare bucket, one without
+ * timers, and pushes a heap entry for it.
+ */
 static void early_bucket_that_was_freed_gets_no_more_timers(struct kunit *test)
 {
 	struct test_timer *t = crowd(test, 2);
@@ -269,8 +298,8 @@ static const struct theap_timer_ops postponing_ops = {
 };
 
 /*
- * When an early bucket is due, the run calls check() of its timers.  If check() returns a deadline
- * that is far ahead, the timer moves to another early bucket.
+ * When an early bucket is due, before its timers, the expiry run calls check() of each of them.  If
+ * check() returns a deadline that is far ahead, the timer moves to another early bucket.
  */
 static void early_timer_moves_to_another_early_bucket_if_check_postpones_it(struct kunit *test)
 {
@@ -315,7 +344,10 @@ static void early_run_dequeues_timer_if_check_and_expire_return_no_deadline(stru
 	KUNIT_EXPECT_EQ(test, theap_status(&t->timer.status), THEAP_NO_STATUS);
 }
 
-/* The expire() operation: the timer expires, and stays queued for a day without a deadline. */
+/*
+ * The expire() operation: the timer expires and has no next deadline, but stays queued (@idle).
+ * The core checks the timer again in a day.
+ */
 static s64 idle_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
 {
 	expiry->call = true;
@@ -331,8 +363,9 @@ static void count_call(struct theap_timer *timer, struct theap_run *run)
 static const struct theap_timer_ops idle_ops = { .expire = idle_expire, .function = count_call };
 
 /*
- * idle_expire() returns a time a day ahead, but sets no deadline.  So the run queues the expired
- * timer for a check at that time, in an early bucket.
+ * idle_expire() keeps the expired timer queued without a deadline, and returns the time of the next
+ * check, a day ahead.  The run gives the timer no heap entry of its own for that time.  The run
+ * puts the timer into an early bucket, which is due before its timers.
  */
 static void early_bucket_gets_expired_timer_that_stays_queued(struct kunit *test)
 {
@@ -346,7 +379,7 @@ static void early_bucket_gets_expired_timer_that_stays_queued(struct kunit *test
 	KUNIT_EXPECT_EQ(test, theap_status(&t->timer.status), THEAP_WAITING);
 }
 
-/* Let a crowded queue get all spare buckets that it wants. */
+/* Let a queue allocate spare buckets, which have no timers yet, until it wants no more. */
 static void get_spare_buckets(struct kunit *test, struct theap_queue *queue)
 {
 	unsigned int i;
@@ -356,8 +389,9 @@ static void get_spare_buckets(struct kunit *test, struct theap_queue *queue)
 }
 
 /*
- * A run cannot allocate buckets for its early checks.  So starts in a crowded queue that has few
- * spare buckets let the queue get more.  A trim frees none of these buckets.
+ * When an early bucket is due, before its timers, a run may move them to other buckets, but a run
+ * cannot allocate.  So starts in a crowded queue, one with many timers, let the queue allocate
+ * buckets if few are spare (have no timers).  theap_buckets_trim() frees none of these buckets.
  */
 static void early_crowded_queue_allocates_spare_buckets_and_trim_frees_none(struct kunit *test)
 {
@@ -368,7 +402,10 @@ static void early_crowded_queue_allocates_spare_buckets_and_trim_frees_none(stru
 	test_start_slack(&t[0], test_now() + FAR, 0);
 	get_spare_buckets(test, queue);
 	KUNIT_EXPECT_FALSE(test, queue->buckets.wanted);
-	/* These timers share few buckets, but their checks may need many. */
+	/*
+	 * These timers share few buckets.  But when those buckets are due, a run may move the
+	 * timers to many others.
+	 */
 	for (i = 1; i < 2000; i++)
 		test_start_slack(&t[i], test_now() + FAR, 0);
 	KUNIT_EXPECT_TRUE(test, queue->buckets.wanted);
@@ -377,7 +414,7 @@ static void early_crowded_queue_allocates_spare_buckets_and_trim_frees_none(stru
 	before = queue->buckets.nr - queue->buckets.used;
 	KUNIT_EXPECT_GT(test, before, theap_buckets_reserve(queue) - THEAP_BUCKETS_GROW);
 	KUNIT_EXPECT_LE(test, before, theap_buckets_reserve(queue));
-	/* One more growth fails: the queue would have more spare buckets than it wants. */
+	/* A call that allocates more buckets fails: the queue has all spare ones that it wants. */
 	KUNIT_EXPECT_NE(test, theap_buckets_grow(queue, GFP_KERNEL), 0);
 	theap_buckets_trim(queue, theap_buckets_kept(queue));
 	KUNIT_EXPECT_EQ(test, queue->buckets.nr - queue->buckets.used, before);
@@ -431,9 +468,9 @@ static void start_and_move(struct test_timer *t, unsigned int nr, s64 at)
 }
 
 /*
- * When an early bucket is due, timers with near deadlines leave it.  If such a timer has the same
- * deadline as the timer that left just before, it gets a bucket that is due at the deadline: t[1]
- * and t[2] of the test.  Otherwise it gets a heap entry: t[0], t[3] and t[4].
+ * When an early bucket is due, before its timers, those with near deadlines leave it.  Such a timer
+ * gets a heap entry of its own, as t[0], t[3] and t[4] do in the test.  But if the timer that left
+ * just before had the same deadline, it gets a bucket that is due at that deadline: t[1] and t[2].
  */
 static void early_timer_due_soon_at_same_time_as_previous_timer_gets_a_bucket(struct kunit *test)
 {
@@ -459,7 +496,11 @@ static void early_timer_due_soon_at_same_time_as_previous_timer_gets_a_bucket(st
 	}
 }
 
-/* If few buckets are spare, timers with near deadlines get none: early checks need the buckets. */
+/*
+ * When an early bucket is due, before its timers, those with near deadlines leave it.  If few spare
+ * (unused) buckets are left, each such timer gets its own heap entry, even if the deadlines are
+ * equal.  The spare buckets are kept for timers with far deadlines.
+ */
 static void early_timers_due_soon_get_no_bucket_if_few_buckets_are_spare(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -478,8 +519,9 @@ static void early_timers_due_soon_get_no_bucket_if_few_buckets_are_spare(struct 
 }
 
 /*
- * If a due early bucket has more timers than a batch handles, the next batches also handle other
- * due timers: in the heap, and in other buckets.
+ * An early bucket is due before its timers, so they can wait.  A run handles timers in batches.  If
+ * the bucket has more timers than a batch handles, the next batches also handle the timers that are
+ * due now: in the heap, and in other buckets.
  */
 static void early_bucket_with_many_timers_delays_no_due_timer_outside_it(struct kunit *test)
 {
@@ -507,8 +549,9 @@ static void early_bucket_with_many_timers_delays_no_due_timer_outside_it(struct 
 	KUNIT_EXPECT_EQ(test, t[nr + 1].called, 1);
 	KUNIT_EXPECT_EQ(test, t[nr + 2].early, 1);
 	/*
-	 * The bucket of t[0] is due 1 ns after the time of the batch.  So a sync that began before
-	 * the batch does not wait for that bucket.
+	 * The bucket of t[0] still has timers, and is due again 1 ns after the time of the batch.
+	 * A theap_sync() that began before the batch waits only for what was due then.  So it does
+	 * not wait for that bucket.
 	 */
 	KUNIT_EXPECT_EQ(test, queue->first, queue->run.now + 1);
 	local_bh_enable();
@@ -535,7 +578,10 @@ static void early_bucket_that_is_due_gets_no_more_timers(struct kunit *test)
 	rcu_read_lock();
 	theap_run_batch(queue, &queue->run);
 	rcu_read_unlock();
-	/* The batch has moved half of the timers to a new bucket, which the last timer joins. */
+	/*
+	 * A batch handles THEAP_EARLY_SHARE timers of such a bucket: half of its timers here.  The
+	 * batch has moved them to a new bucket.  The last timer joins the new bucket, not the old.
+	 */
 	KUNIT_EXPECT_EQ(test, queue->buckets.used, used + 1);
 	test_start_slack(&t[nr], deadline, 0);
 	KUNIT_EXPECT_EQ(test, theap_heap_at(&queue->heap, t[nr].timer.node.pos)->list.prev,
@@ -544,7 +590,7 @@ static void early_bucket_that_is_due_gets_no_more_timers(struct kunit *test)
 	test_run();
 }
 
-/* Run one batch of the queue.  Context: softirqs off. */
+/* Run the queue for one batch, at most THEAP_BATCH timers.  Context: softirqs off. */
 static void run_batch(struct theap_queue *queue)
 {
 	rcu_read_lock();
@@ -553,7 +599,8 @@ static void run_batch(struct theap_queue *queue)
 }
 
 /*
- * While a run empties an early bucket, one of its timers may be moved to a near deadline.  The next
+ * When an early bucket is due, before its timers, a run moves them elsewhere, in several batches.
+ * Meanwhile a program may move a timer that is still in the bucket to a near deadline.  The next
  * batch after that deadline expires the timer.
  */
 static void early_timer_moved_out_of_due_bucket_expires_in_next_batch(struct kunit *test)
@@ -579,8 +626,9 @@ static void early_timer_moved_out_of_due_bucket_expires_in_next_batch(struct kun
 }
 
 /*
- * A run may be so late that timers of an early bucket are due.  While some of these timers wait,
- * the first deadline of the queue is not later than their deadline.
+ * An early bucket is due before its timers.  If a run is late, these timers are due, too, and may
+ * be more than a batch expires.  Until all have expired, @first of the queue, its first deadline,
+ * is not later than their deadline.
  */
 static void early_first_deadline_of_queue_counts_due_timers_not_yet_expired(struct kunit *test)
 {
@@ -602,9 +650,9 @@ static void early_first_deadline_of_queue_counts_due_timers_not_yet_expired(stru
 }
 
 /*
- * A run may be so late that the timers of an early bucket are due.  The bucket has the earliest
- * heap entry.  Another timer is not in the bucket, and is due before the timers of the bucket.  The
- * first batch of the run expires that other timer, too.
+ * An early bucket is due before its timers.  If a run is late, these timers are due, too, and may
+ * be more than a batch expires.  Another timer has a heap entry of its own.  It is due after the
+ * bucket, but before the timers of the bucket.  The first batch of the run expires it, too.
  */
 static void early_bucket_in_late_run_delays_no_timer_with_earlier_deadline(struct kunit *test)
 {

@@ -284,8 +284,9 @@ static void heap_extracts_only_due_entries(struct kunit *test)
 }
 
 /*
- * If all entries are due, an extraction finds all of them, and no entry moves.  Then each
- * hole is at the end of the heap when it is closed, so the heap only becomes shorter.
+ * An extraction takes the due entries and leaves a hole for each.  To close a hole, the last entry
+ * of the heap moves into it.  If all entries are due, no entry is left to move.  Then each hole is
+ * at the end of the heap when it is closed, so the heap only becomes shorter.
  */
 static void heap_extraction_extracts_all_entries_if_all_are_due(struct kunit *test)
 {
@@ -317,9 +318,10 @@ static void heap_extraction_extracts_all_entries_if_all_are_due(struct kunit *te
 }
 
 /*
- * An extraction pauses at the children of a hole at position 7.  Removals shrink the heap
- * until that hole is dropped.  Then pushes put an entry at position 7.  The extraction must
- * not go on below this entry: it must have ended when the hole was dropped.
+ * An extraction leaves a hole for each entry that it takes, and goes on to the children of the
+ * hole.  Here it pauses at the children of a hole at position 7.  Removals shrink the heap until
+ * position 7 is behind its end.  Then pushes put an entry at position 7.  The extraction must not
+ * go on below this entry: it must have ended when the heap lost the hole.
  */
 static void heap_extraction_ends_when_removals_drop_the_hole_it_paused_at(struct kunit *test)
 {
@@ -538,8 +540,9 @@ static void heap_random_operations_agree_with_oracle(struct kunit *test)
 }
 
 /*
- * Drop up to 3 holes at the end of the heap.  A removal needs an entry at the end, to fill the gap
- * that it leaves.  Return: false if more than 3 holes are at the end.
+ * An extraction leaves a hole for each entry that it takes.  Drop up to 3 holes at the end of the
+ * heap, so that an entry is last.  When an entry is removed, the last entry must fill its position.
+ * Return: false if more than 3 holes are at the end.
  */
 static bool drop_last_holes(struct kunit *test, struct model *model)
 {
@@ -562,12 +565,13 @@ static u32 nr_due(struct model *model, s64 until)
 }
 
 /*
- * Run extractions that pause.  Of the due entries that an extraction finds, the test extracts
- * most, and rekeys one in 8 to a key that is not due.  In a pause the test may push an entry, or
- * rekey or remove one that is not due, even the entry at the extraction's position.  The new keys
- * are not due.  So the extraction must find all due entries, with one exception.  A due entry may
- * fill the gap of a removed entry.  If the extraction has passed the position of the gap, it misses
- * that due entry.
+ * Run extractions, which visit the entries by position, and pause when a budget is spent.  Of the
+ * due entries that an extraction finds, the test extracts most, and rekeys one in 8 to a key that
+ * is not due.  In a pause the test may push an entry, or rekey or remove one that is not due.  That
+ * may be the one at which the extraction has paused.  The new keys are not due.  So the extraction
+ * must find all due entries, with one exception.  The last entry of the heap fills the position of
+ * a removed one.  If that last entry is due, and the extraction has passed the position, it misses
+ * the entry.
  */
 static void random_extractions(struct kunit *test, u32 max, u32 rounds, u32 keys)
 {

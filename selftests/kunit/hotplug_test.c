@@ -19,7 +19,11 @@ static unsigned int other_cpu(void)
 	return cpu < nr_cpu_ids ? cpu : raw_smp_processor_id();
 }
 
-/* Start overdue timers, and let a throttled run expire some, which leaves extraction holes. */
+/*
+ * Start overdue timers, and let a run expire some.  The function of t[0] exceeds the CPU budget of
+ * the run, so the run ends before all have expired.  Then the heap has extraction holes: positions
+ * of expired timers, which no entry has filled yet.
+ */
 static void run_until_throttled(struct kunit *test, struct test_timer *t, unsigned int nr)
 {
 	s64 deadline = test_now() - NSEC_PER_USEC;
@@ -44,7 +48,10 @@ static void expect_each_once(struct kunit *test, struct test_timer *t, unsigned 
 	}
 }
 
-/* If a queue with extraction holes is handed over, each of its timers expires once. */
+/*
+ * A run has expired some of the due timers, and has left holes in the heap at their positions.  If
+ * the queue is then handed over to another CPU, each timer expires once.
+ */
 static void hotplug_timers_expire_once_if_hand_over_interrupts_extraction(struct kunit *test)
 {
 	unsigned int nr = 10 * THEAP_BATCH;
@@ -104,8 +111,8 @@ static void hotplug_pending_timer_stays_in_its_queue_during_hand_over(struct kun
 }
 
 /*
- * If the CPU that drives a queue has the best rank for it, 0, theap_cpu_online() for that CPU does
- * not hand the queue over.
+ * The rank of a CPU for a queue shows how well the CPU suits the queue: 0 is best.  If the CPU that
+ * drives a queue has rank 0, theap_cpu_online() for that CPU hands the queue over to no other CPU.
  */
 static void hotplug_online_callback_does_not_move_queue_of_best_ranked_cpu(struct kunit *test)
 {
@@ -115,8 +122,8 @@ static void hotplug_online_callback_does_not_move_queue_of_best_ranked_cpu(struc
 
 	test_start(t, test_now() + DAY);
 	/*
-	 * With heaps=1, all CPUs share queue 0: each housekeeping CPU has rank 0 for it.  @second
-	 * gets the number 1, so no CPU has rank 0 for @second.
+	 * With heaps=1, all CPUs share queue 0, so each housekeeping CPU has rank 0 for it.  @bit
+	 * below makes @second queue 1.  Queue 1 belongs to no CPU, so no CPU has rank 0 for it.
 	 */
 	second->bit = THEAP_CLOCKS;
 	KUNIT_EXPECT_EQ(test, theap_cpu_rank(queue, here), 0);

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The inbox of a queue, which links timers that were moved earlier, and how the owner drains it.
+ * The inbox of a queue: the list of timers that were moved earlier and are not requeued yet.  The
+ * owner, the code that holds the lock of the queue, removes them from the inbox and requeues them.
  */
 #include <linux/delay.h>
 
 #include "core_test.h"
 
 /*
- * The test moves 299 of 300 timers earlier.  The calls that add every 16th entry drain the inbox.
- * At 256 entries a run would begin and drain it.  So fewer than 256 entries are left, and the run
- * that the test then begins drains these.
+ * The test moves 299 of 300 timers earlier, which adds them to the inbox, the list of such timers.
+ * The call that adds every 16th entry requeues up to 16 timers of the inbox.  At 256 entries the
+ * owning CPU would begin a run, which requeues all.  So fewer than 256 entries are left, and the
+ * run that the test then begins requeues these.
  */
 static void inbox_of_299_timers_moved_earlier_is_empty_after_run(struct kunit *test)
 {
@@ -29,7 +31,10 @@ static void inbox_of_299_timers_moved_earlier_is_empty_after_run(struct kunit *t
 	KUNIT_EXPECT_EQ(test, queue->first, deadline - 299);
 }
 
-/* A stopped timer stays in the heap while the inbox links it. */
+/*
+ * The inbox is the list of timers that were moved earlier.  While it links a stopped timer, the
+ * timer stays in the heap: a removed timer may be freed, and the inbox would link freed memory.
+ */
 static void inbox_stopped_timer_stays_in_heap_until_removed_from_inbox(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -42,7 +47,10 @@ static void inbox_stopped_timer_stays_in_heap_until_removed_from_inbox(struct ku
 	test_start(&t[1], deadline + 1);
 	KUNIT_EXPECT_TRUE(test, theap_timer_stop(&t[0].timer));
 	KUNIT_EXPECT_TRUE(test, theap_timer_in_inbox(&t[0].timer));
-	/* Clean removes stopped timers at the heap's top, except those that the inbox links. */
+	/*
+	 * __theap_clean() removes the stopped timers at the top of the heap.  But it moves t[0],
+	 * which the inbox links, away from the top, and leaves it in the heap.
+	 */
 	raw_spin_lock_irq(&queue->lock);
 	__theap_clean(queue, &budget);
 	__theap_settle(queue);
@@ -56,7 +64,10 @@ static void inbox_stopped_timer_stays_in_heap_until_removed_from_inbox(struct ku
 	KUNIT_EXPECT_EQ(test, t[0].timer.node.pos, THEAP_NO_POS);
 }
 
-/* The modify that adds the 16th entry to the inbox drains the inbox, without a run. */
+/*
+ * The call that adds the 16th entry to the inbox, the list of timers moved earlier, requeues all 16
+ * timers itself.  So the queue needs no expiry run for that.
+ */
 static void inbox_is_drained_by_modify_that_adds_16th_entry(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -78,8 +89,9 @@ static void inbox_is_drained_by_modify_that_adds_16th_entry(struct kunit *test)
 }
 
 /*
- * If the claim of a timer in the inbox lasts long, the owner requeues the other timers, without
- * waiting for the end of the claim.  Soon after that end, a run requeues the claimed timer.
+ * The inbox is the list of timers that were moved earlier.  A CPU that modifies such a timer claims
+ * it meanwhile.  If the claim lasts long, the owner, the holder of the queue's lock, requeues the
+ * other timers without waiting for its end.  Soon after that end, a run requeues the claimed timer.
  */
 static void inbox_owner_requeues_timers_without_waiting_for_claimed_timer(struct kunit *test)
 {
@@ -102,12 +114,12 @@ static void inbox_owner_requeues_timers_without_waiting_for_claimed_timer(struct
 	KUNIT_EXPECT_EQ(test, t[1].timer.when, deadline - 1);
 	KUNIT_EXPECT_EQ(test, t[0].timer.when, deadline);
 	/*
-	 * The owner has moved t[0] from the inbox to the list @claimed.  t[0] still counts as
-	 * linked by the inbox, so no claim adds t[0] to the inbox a second time.
+	 * __theap_adjust() has moved t[0] from the inbox to the list @claimed of the queue.  But
+	 * theap_timer_in_inbox() stays true, so that no call adds t[0] to the inbox a second time.
 	 */
 	KUNIT_EXPECT_TRUE(test, theap_timer_in_inbox(&t[0].timer));
 	KUNIT_EXPECT_LE(test, queue->first, test_now() + NSEC_PER_MSEC);
-	/* The settle above has not armed the hrtimer: let the commit arm it. */
+	/* __theap_settle() has not armed the hrtimer.  Let the commit arm it to begin a run. */
 	claim.notify = true;
 	theap_timer_commit(&claim);
 	local_bh_enable();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Lists whose nodes are in the memory of a heap.
+ * Lists in the memory of a heap: the links of a list member are at a position of the heap's memory
+ * that no heap entry uses.
  *
  * A model records which list each node is in, and in which order the nodes were added.
  * check_lists() compares all lists with the model.  The last test moves nodes between
@@ -94,8 +95,9 @@ static void add_node(struct kunit *test, struct model *model, u32 i, u32 list, u
 }
 
 /*
- * If no position is free, a node can still move from a list to the heap, and back.  The
- * removal frees one position, and the addition needs one.
+ * In a list or in the heap, a node takes one position of the heap's memory.  So if no position is
+ * free, a node can still move from a list to the heap, and back.  The removal frees one position,
+ * and the addition needs one.
  */
 static void list_node_moves_between_list_and_heap_if_no_position_is_free(struct kunit *test)
 {

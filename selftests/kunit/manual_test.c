@@ -55,7 +55,7 @@ static const struct theap_placement *placement(void)
 	return &manual_placement;
 }
 
-/* Initialize a timer, with a reservation in the queue of the manual clock. */
+/* Initialize a timer, and reserve a heap position for it in the queue of the manual clock. */
 static void init_timer(struct kunit *test, struct manual_timer *t,
 		       const struct theap_timer_ops *ops)
 {
@@ -146,7 +146,8 @@ static void manual_catch_up_expires_due_timers_without_advancing_clock(struct ku
 
 /*
  * Expire a timer.  First modify the next timer of the array, as another thread could: to a
- * later, then to an earlier deadline.  After that the next timer is due and in the inbox.
+ * later, then to an earlier deadline.  After that the next timer is due, and in the inbox: the list
+ * of timers that were moved earlier.
  */
 static s64 modifying_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
 {
@@ -159,7 +160,10 @@ static s64 modifying_expire(struct theap_timer *timer, s64 now, struct theap_exp
 
 static const struct theap_timer_ops modifying_ops = { .expire = modifying_expire };
 
-/* If a due timer is added to the inbox during an advance, it expires once, in that advance. */
+/*
+ * During an advance, a due timer is added to the inbox, the list of timers that were moved earlier.
+ * The timer expires once, in that advance.
+ */
 static void manual_due_timer_in_inbox_expires_once(struct kunit *test)
 {
 	struct manual_timer t[2];
@@ -192,8 +196,9 @@ static const struct theap_timer_ops postponed_ops = { .expire = postponed_expire
 
 /*
  * An advance checks each postponed timer once, when the clock is at the timer's old
- * deadline.  This holds for exact timers, and for timers with slack.  Each timer with slack has a
- * heap entry of its own, since the test does not let the queue get buckets.
+ * deadline.  This holds for timers without and with slack.  Timers with slack could share a heap
+ * entry, that of a bucket.  But here each has an entry of its own, since the test allocates no
+ * buckets.
  */
 static void manual_postponed_timer_is_checked_once_at_old_deadline(struct kunit *test)
 {
