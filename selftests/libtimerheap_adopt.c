@@ -60,7 +60,7 @@ FIXTURE(adopt)
 	int sockets[2];
 	/* In shared memory: what the children have done. */
 	struct record {
-		/* The predecessor has begun @begun starts.  @armed starts have returned. */
+		/* The predecessor has begun to start @begun timers.  @armed starts are complete. */
 		uint32_t begun, armed;
 		uint32_t events[MANY];	/* expirations taken, indexed by the user_data of a timer */
 	} *record;
@@ -265,7 +265,7 @@ TEST_F_TIMEOUT(adopt, million_timers_survive_kill_of_their_program, 200)
  * shared memory in the state that a kill at a certain point would leave.
  */
 
-/* Be killed after an arming that needs a KICK, and before the KICK. */
+/* Be killed after a deadline is stored, and before the KICK that makes the kernel read it. */
 static void die_before_kick(struct timerheap *th)
 {
 	timerheap_arm(th, timerheap_alloc(th), timerheap_now(th) + MSEC, 0);
@@ -307,8 +307,9 @@ static void die_in_next_of_stopped(struct timerheap *th)
 }
 
 /*
- * Be killed after slot 0 has expired a second time.  The first event was taken, so the removed
- * entry before the head, which restore_event() in tools/lib/adopt.c reads, has number 0, too.
+ * Be killed after slot 0 has expired twice, and only the first event was taken.  The second event
+ * has added slot number 0 to the ring.  The ring entry before the head has 0, too, from the first
+ * event.  The successor must not put that removed entry back: the ring would have number 0 twice.
  */
 static void die_after_next_and_expiry(struct timerheap *th)
 {
@@ -324,8 +325,8 @@ static void die_with_full_ring(struct timerheap *th)
 }
 
 /*
- * Be killed after another process has changed the removed entry before the head, which
- * restore_event() reads.  No slot has the number that the entry then has.
+ * Be killed after the only event was taken.  The ring entry before the head keeps its slot number,
+ * and the successor reads that entry.  Another process has changed the number to one of no slot.
  */
 static void die_with_wrong_number(struct timerheap *th)
 {
@@ -334,9 +335,9 @@ static void die_with_wrong_number(struct timerheap *th)
 }
 
 /*
- * Be killed after another process has written a wrong program[GAP].  That word has a slot number,
- * and the ring position to which a successor writes it (tools/lib/context.h).  Here the position is
- * the tail, which has no entry yet.
+ * Be killed after another process has changed program[GAP] in the ring.  After a kill during a
+ * sort, that word has the missing slot number, and the ring position to which the successor writes
+ * it.  Here the position is the tail, which has no entry.  So the successor must not write.
  */
 static void die_with_wrong_gap(struct timerheap *th)
 {
@@ -344,7 +345,7 @@ static void die_with_wrong_gap(struct timerheap *th)
 	th->ring->program[GAP] = (uint64_t)th->ring->tail << 32 | 2;
 }
 
-/* As die_with_wrong_gap(), but the position has an entry, and no slot has the number. */
+/* As die_with_wrong_gap(), but program[GAP] has a valid position, and the number of no slot. */
 static void die_with_wrong_number_in_gap(struct timerheap *th)
 {
 	die_with_full_ring(th);
@@ -487,7 +488,7 @@ TEST_F(adopt, successor_finds_each_event_once_after_kill_during_sort)
 	nr = step_through_sort(pid, th->ring, states, 512);
 	TH_LOG("%d states of the ring", nr);
 	ASSERT_LT(SORTED, nr);
-	/* At its end the sort has restored the words of the library: program[GAP] is 0. */
+	/* The sort leaves program[] as it was: program[GAP], not 0 during the sort, is 0 again. */
 	EXPECT_EQ(0, memcmp(states[0].program, states[nr - 1].program, sizeof(states->program)));
 	for (int i = 0; i < nr; i++) {
 		uint32_t seen = 0;
@@ -610,9 +611,10 @@ TEST_F(adopt, open_refuses_descriptor_without_context)
 }
 
 /*
- * The library stores its own words in program[] of the ring.  The first word has the version of the
- * list of words.  The library refuses a context with another version.  Version 2 had no GAP, so a
- * successor could not finish a sort during which the predecessor was killed.
+ * The library stores its own words in program[] of the ring.  The first word is a version, which
+ * states what the other words mean.  The library refuses a context with another version.  Version 2
+ * had no word GAP, which has the slot number that a sort of the ring is moving.  Without GAP, a
+ * successor cannot finish a sort during which the predecessor was killed.
  */
 TEST_F(adopt, open_refuses_context_of_older_library)
 {

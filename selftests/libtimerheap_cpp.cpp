@@ -328,7 +328,7 @@ TEST(first_wait_after_clock_step_reports_it_and_the_next_does_not)
 	EXPECT(poll(&descriptor, 1, 1000) == 1 && descriptor.revents == POLLIN);
 	EXPECT(context.wait() == theap::woken::clock_step);
 	EXPECT(context.wait_for(1ms) == theap::woken::timeout);
-	/* Without options::report_steps, the library only arms the descriptor again. */
+	/* Without options::report_steps, wait_for() reports no step, and waits for the event. */
 	options.report_steps = false;
 	theap::context<system_clock> silent(options);
 	theap::timer<system_clock> other(silent);

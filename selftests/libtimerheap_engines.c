@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * libtimerheap: both engines, the kernel and the process, give the same events.
+ * libtimerheap: a program gets the same events from both engines.  An engine serves the timers of a
+ * context: it is the kernel, or the library itself, in the process.
  *
- * A random script of operations runs on a context with a manual clock, and on a model of the
- * protocol in <linux/timerheap.h>.  Each result and each event must be the same.  So a program that
- * changes its engine gets the same events.  TIMERHEAP_OPERATIONS= sets the number of operations of
- * a script, TIMERHEAP_SEED= the seed.  The other tests check only the engine in the process: its
- * descriptor, its lock, its waits.
+ * A script, a list of random operations, runs on a context with a manual clock, and on the model.
+ * The model simulates the protocol of <linux/timerheap.h>.  The results and events must be equal.
+ * TIMERHEAP_OPERATIONS= sets the length of a script, TIMERHEAP_SEED= its random seed.  The other
+ * tests check only the engine in the process: its descriptor, its lock, its waits.
  */
 #include <pthread.h>
 #include <sys/epoll.h>
@@ -19,10 +19,10 @@
 #define OPERATIONS	100000
 #define MIN_PERIOD	(100 * USEC)
 
-/* A slot of the model. */
+/* A timer slot of the model, which computes the results and events that an engine must give. */
 struct model_slot {
 	uint64_t deadline, period, slack, data;
-	uint64_t queued;	/* time of the next check, as in struct timerheap_slot; 0: none */
+	uint64_t queued;	/* time of the next check whether @deadline is due; 0: none */
 	uint64_t when;		/* @queued, rounded up as the slack permits */
 	uint64_t unread;	/* expirations that no call has taken or discarded */
 	uint64_t expired, fired;
@@ -66,8 +66,8 @@ static void expect(uint64_t model, uint64_t engine, const char *operation, uint3
 }
 
 /*
- * Round @when up as "Slack" in <linux/timerheap.h> describes.  Like the kernel, use only the 16
- * highest bits of @slack in units of 15625 ns.
+ * Round @when up as "Slack" in <linux/timerheap.h> describes.  Like the kernel, divide @slack by
+ * 15625 ns.  Keep 16 bits of the quotient, from its highest 1 on, and clear the lower ones.
  */
 static uint64_t model_round(uint64_t when, uint64_t slack)
 {
@@ -87,7 +87,7 @@ static uint64_t model_round(uint64_t when, uint64_t slack)
 	return rounded(when, units * unit < SLACK_MIN ? SLACK_MIN : units * unit);
 }
 
-/* Check a slot of the model at @now, as the kernel does.  Return: the number of expirations. */
+/* Expire @s if it is due at @now, then set @queued and @when.  Return: how often @s expired. */
 static uint64_t model_check(struct model_slot *s, uint64_t now)
 {
 	uint64_t count = 0, slack = s->slack ? s->slack : m.slack;
@@ -154,7 +154,7 @@ static void set_slack(uint32_t slot, uint64_t slack)
 		model_check(s, m.now);
 }
 
-/* Return: the slot whose check is first; NULL: none is queued. */
+/* Return: the slot with the earliest @when, which may expire next; NULL: no timer is queued. */
 static struct model_slot *model_first(void)
 {
 	struct model_slot *first = NULL;
@@ -193,7 +193,7 @@ static void advance(uint64_t to, uint32_t limit)
 	expect(m.now, timerheap_now(m.th), "the clock after an advance", limit);
 }
 
-/* Clear @added of each slot whose event was discarded, if its number is not in the ring now. */
+/* Clear @added of slots whose discarded event timerheap_next() has just removed from the ring. */
 static void forget_removed(void)
 {
 	const struct timerheap_ring *ring = m.th->ring;
@@ -311,8 +311,9 @@ static uint64_t setting(const char *name, uint64_t otherwise)
 }
 
 /*
- * Run a script on an engine and on the model.  Return: 0; -1: there is no context; above 0: the
- * results differ, or the script had fewer than 100 events.
+ * Run a script, a random list of operations, on an engine and on the model of this test.
+ * Return: 0; -1: the context cannot be opened; above 0: the results of engine and model differ, or
+ * the script had fewer than 100 events.
  */
 static int64_t run_script(uint32_t engine, uint64_t slack, uint64_t seed)
 {
@@ -449,7 +450,7 @@ static void ignore(const struct timerheap_event *event, void *arg)
 {
 }
 
-/* After one of three functions has taken all events, a KICK that adds an event makes an edge. */
+/* After reap(), next() or next_before() takes all events, the next event makes an epoll edge. */
 TEST_F(engines, kick_in_process_makes_epoll_edge_after_all_events_were_taken)
 {
 	struct timerheap *th = open_in_process(CLOCK_MONOTONIC);
@@ -478,7 +479,7 @@ TEST_F(engines, kick_in_process_makes_epoll_edge_after_all_events_were_taken)
 	timerheap_close(th);
 }
 
-/* Make an event of a slot: by a KICK, or by an advance of a manual clock.  Return: 1: success. */
+/* Expire @slot: start it with a past deadline, or advance a manual clock.  Return: 1: success. */
 static int make_event(struct timerheap *th, uint32_t slot)
 {
 	if (th->clock != TIMERHEAP_CLOCK_MANUAL)
@@ -487,8 +488,8 @@ static int make_event(struct timerheap *th, uint32_t slot)
 }
 
 /*
- * In the process, each KICK or advance that adds an event makes an epoll edge, also if the
- * descriptor is still readable.
+ * The library serves this context in the process.  Each start of a due timer makes an epoll edge,
+ * and so does an advance that expires one, even if the descriptor is still readable.
  */
 TEST_F(engines, kick_in_process_makes_epoll_edge_while_descriptor_is_readable)
 {
@@ -520,7 +521,7 @@ TEST_F(engines, kick_in_process_makes_epoll_edge_while_descriptor_is_readable)
 	}
 }
 
-/* If events remain, timerheap_reap() and an unsuccessful timerheap_next_before() make an edge. */
+/* timerheap_reap(), or a failed timerheap_next_before(), makes an epoll edge if events remain. */
 TEST_F(engines, taking_a_part_of_the_events_makes_epoll_edge_for_the_rest)
 {
 	struct timerheap *th = open_in_process(CLOCK_MONOTONIC);
@@ -543,7 +544,7 @@ TEST_F(engines, taking_a_part_of_the_events_makes_epoll_edge_for_the_rest)
 	timerheap_close(th);
 }
 
-/* After a step is reported, the descriptor stays readable because the ring has an entry. */
+/* A report of a clock step by timerheap_wait() leaves the descriptor readable if events remain. */
 TEST_F(engines, report_of_step_does_not_make_descriptor_with_event_unreadable)
 {
 	struct timerheap_setup setup = {
@@ -553,7 +554,7 @@ TEST_F(engines, report_of_step_does_not_make_descriptor_with_event_unreadable)
 	struct timerheap *th = timerheap_open_setup(&setup);
 
 	ASSERT_NE(NULL, th);
-	/* Simulate a step and an event after timerheap_wait() has found an empty ring. */
+	/* Simulate: after timerheap_wait() found no event, the clock steps, and a timer expires. */
 	th->process->stepped = true;
 	ASSERT_EQ(1, make_event(th, 0));
 	EXPECT_EQ(-ECANCELED, __timerheap_process.wait(th, 0));
@@ -563,14 +564,14 @@ TEST_F(engines, report_of_step_does_not_make_descriptor_with_event_unreadable)
 	timerheap_close(th);
 }
 
-/* A KICK after the clock was stepped back leaves the descriptor readable if there is an event. */
+/* If an event is unread, a start after a step back of the clock leaves the descriptor readable. */
 TEST_F(engines, kick_after_step_back_does_not_make_descriptor_with_event_unreadable)
 {
 	struct timerheap *th = open_in_process(CLOCK_REALTIME);
 
 	ASSERT_NE(NULL, th);
 	ASSERT_EQ(1, make_event(th, 0));
-	/* Simulate a step back by 1000 s: the time in @armed is then later than the clock. */
+	/* Simulate a step back: @armed, when the descriptor became readable, is in the future. */
 	th->process->armed = timerheap_now(th) + 1000 * SEC;
 	ASSERT_EQ(0, timerheap_start(th, 1, timerheap_now(th) + 500 * SEC));
 	EXPECT_TRUE(system_readable(timerheap_fd(th), LOST / MSEC));
@@ -694,9 +695,9 @@ TEST_F(engines, wait_sleeps_again_after_wake_up_by_stopped_timer)
 }
 
 #define STARTERS	2
-#define LEAST		50		/* minimum of starts per starter, even after MOST */
-#define STARTS		20000		/* maximum of starts per starter */
-#define MOST		(3 * SEC)	/* time limit of a starter that has made LEAST starts */
+#define LEAST		50		/* least starts of a starter thread, even after MOST ns */
+#define STARTS		20000		/* most starts of a starter thread */
+#define MOST		(3 * SEC)	/* ns until a starter thread with LEAST starts ends */
 
 /* Shared by the starters, which start timers, and the consumer, which takes events. */
 static struct wakes {
@@ -774,7 +775,7 @@ static void start_in_handler(int signal)
 	wrong += ret < 0 && ret != -EDEADLK;
 }
 
-/* In a signal handler that has interrupted a KICK, a start that needs a KICK returns -EDEADLK. */
+/* A start in a signal handler returns -EDEADLK if the interrupted code has the lock it needs. */
 TEST_F(engines, start_in_signal_handler_during_kick_fails_without_deadlock)
 {
 	struct itimerval timer = { { .tv_usec = 50 }, { .tv_usec = 50 } };
