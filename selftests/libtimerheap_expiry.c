@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * libtimerheap with TIMERHEAP_THREAD in the process: a thread of the library expires timers while
- * the program calls no function.
+ * The flag TIMERHEAP_THREAD of libtimerheap, if the process serves the timers instead of the
+ * kernel: a thread of the library expires timers while the program calls no function of it.
  *
  * Without that thread, a timer would expire when the program takes events.  So before a test takes
- * its first event, it waits until mapped memory shows that the thread has expired timers.
+ * its first event, it waits until the ring or a slot shows that the thread has expired timers.
  */
 #include <dirent.h>
 
@@ -23,19 +23,25 @@ static struct timerheap *open_with_thread(clockid_t clock)
 	return timerheap_open_setup(&setup);
 }
 
-/* Return: how many entries were added to the ring, by the thread or by a KICK of a due slot. */
+/*
+ * Return: how many entries were added to the ring, one for each event.  The thread adds them, or
+ * the start of a timer that is due already.
+ */
 static uint32_t added(const struct timerheap *th)
 {
 	return __atomic_load_n(&th->ring->tail, __ATOMIC_ACQUIRE);
 }
 
-/* Return: the time from the deadline of slot 0 to the thread's next check of the slot, in ns. */
+/*
+ * Return: how long after the deadline of slot 0 the thread checks the slot next, in ns.  If the
+ * event of a periodic timer is unread, that is above 0: the thread checks such a timer rarely.
+ */
 static int64_t back_off(const struct timerheap *th)
 {
 	return __atomic_load_n(&th->slots[0].queued, __ATOMIC_RELAXED) - timerheap_deadline(th, 0);
 }
 
-/* Return: how many threads this process has, with up to 2 of the thread sanitizer; -1: unknown. */
+/* Return: the number of this process's threads, including those of a sanitizer; -1: unknown. */
 static int count_threads(void)
 {
 	DIR *tasks = opendir("/proc/self/task");
@@ -111,7 +117,10 @@ TEST_F(expiry, timers_expire_while_program_calls_no_function_of_library)
 	EXPECT_FALSE(system_readable(timerheap_fd(self->th), 0));
 }
 
-/* If the thread sleeps beyond a new deadline, the start or postponement wakes the thread. */
+/*
+ * If the thread would sleep beyond a timer's new deadline, the call that starts or postpones the
+ * timer makes the thread wake up earlier.
+ */
 TEST_F(expiry, earlier_deadline_wakes_expiry_thread)
 {
 	uint64_t begin = timerheap_now(self->th);
@@ -126,8 +135,9 @@ TEST_F(expiry, earlier_deadline_wakes_expiry_thread)
 }
 
 /*
- * A clock step makes the library arm the timerfd of the thread again.  If the clock was stepped
- * once more meanwhile, the timerfd is armed nonetheless, and the start succeeds.
+ * After a clock step, timerfd_settime() fails with ECANCELED.  So the start of a timer arms the
+ * thread's timerfd once more.  If a second step makes that call fail, too, the timerfd is armed
+ * nonetheless, and the start succeeds.
  */
 TEST_F(expiry, start_succeeds_and_wakes_thread_despite_two_clock_steps)
 {
@@ -141,8 +151,8 @@ TEST_F(expiry, start_succeeds_and_wakes_thread_despite_two_clock_steps)
 }
 
 /*
- * The thread checks a ticker at most twice a second while the ticker's event is unread.  The event
- * still counts all periods that have passed.
+ * While the event of a ticker, a periodic timer, is unread, the thread checks the ticker at most
+ * twice a second.  The event still counts all periods that have passed.
  */
 TEST_F(expiry, expiry_thread_checks_ticker_with_unread_event_rarely)
 {
@@ -163,7 +173,10 @@ TEST_F(expiry, expiry_thread_checks_ticker_with_unread_event_rarely)
 	EXPECT_LE(50, ticks);
 }
 
-/* When the event of a ticker is taken, the next check of the ticker is at its deadline again. */
+/*
+ * While the event of a ticker, a periodic timer, is unread, the thread checks the ticker later than
+ * at its deadline.  When the program takes the event, the next check is at the deadline again.
+ */
 TEST_F(expiry, taking_the_event_ends_back_off_of_ticker)
 {
 	struct timerheap_event event;
@@ -219,7 +232,10 @@ TEST(reopen_in_child_starts_expiry_thread)
 	timerheap_close(th);
 }
 
-/* timerheap_reopen() ends the thread of the former timers before it replaces their memory. */
+/*
+ * timerheap_reopen() removes all timers of the context.  It ends the thread that expires them
+ * before it replaces their memory.
+ */
 TEST(reopen_replaces_expiry_thread)
 {
 	struct timerheap *th = open_with_thread(CLOCK_MONOTONIC);
@@ -238,7 +254,7 @@ TEST(reopen_replaces_expiry_thread)
 
 /*
  * The program may close all descriptors, also those of a context and its thread.  Then the thread
- * ends when it wakes up next.  A start whose KICK arms one of these descriptors returns -EBADF.
+ * ends when it wakes up next.  A start that must arm one of the closed descriptors returns -EBADF.
  * timerheap_close() does not wait for a thread that still sleeps.
  */
 TEST(closed_descriptor_ends_expiry_thread)

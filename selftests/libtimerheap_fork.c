@@ -151,7 +151,7 @@ static void fork_in_function(void *arg)
 	child_of_function = fork();
 }
 
-/* If a function of a loop calls fork(), the loop in the child returns -EBADF. */
+/* After a fork() in a function that the loop calls, the loop in the child returns -EBADF. */
 TEST_F(fork, loop_returns_ebadf_in_child_if_function_of_loop_forks)
 {
 	struct timerheap_loop *loop = timerheap_loop_new(SLOTS);
@@ -210,9 +210,9 @@ TEST_F(fork, reopen_stops_all_timers)
 }
 
 /*
- * A program may close the descriptor, as closefrom() does.  Then a wait without an event returns
- * -EBADF, and so does a start whose KICK uses the descriptor.  In the process, a KICK uses the
- * descriptor only if it must become readable earlier.
+ * A program may close the descriptor of a context, as closefrom() does.  Then a wait without an
+ * event returns -EBADF, and so does a start that uses the descriptor.  If the process serves the
+ * timers, a start uses the descriptor only to make it readable earlier.
  */
 TEST_F(fork, wait_and_start_fail_after_close_of_descriptor)
 {

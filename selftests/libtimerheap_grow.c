@@ -144,8 +144,8 @@ TEST_F(grow, memory_beyond_the_slots_faults)
 }
 
 /*
- * Unread events survive a growth, in their order, wherever the head is.  In each round the test
- * takes @first events, so that the head is at @first.  It then fills the ring, and calls GROW.
+ * GROW keeps the unread events and their order, wherever the head of the ring is.  In each round
+ * the test takes @first events, so that the head is @first.  Then it fills the ring and calls GROW.
  */
 TEST_F(grow, unread_events_keep_their_order_during_growth)
 {
@@ -203,8 +203,9 @@ TEST_F(grow, read_takes_events_from_before_and_after_growth)
 }
 
 /*
- * A new context that may grow is charged as much as one of the same size that may not grow.  An
- * unused slot costs 4 to 8 bytes of the ring, and less than 1 byte of the tables of pages.
+ * A new context that may grow is charged as much as one of the same size that may not grow.  Until
+ * its first use, a slot that GROW adds costs 4 to 8 bytes of the ring.  It also costs less than
+ * 1 byte of the tables in which the module finds the pages of the context.
  */
 TEST_F(grow, unused_slot_costs_at_most_9_bytes)
 {

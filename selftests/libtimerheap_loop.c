@@ -86,7 +86,10 @@ TEST_F(loop, functions_are_called_in_order_of_deadlines)
 	/* On one CPU all timers are in one queue, which expires them in order. */
 	ASSERT_EQ(0, run_on(sched_getcpu()));
 	EXPECT_EQ(0, timerheap_loop_run(loop));
-	/* Repeat until all timers are started before the timer of "b" is due. */
+	/*
+	 * The timer that appends "a" is overdue when it starts.  If "b" is due by then, the event
+	 * of "a" may follow that of "b".  So repeat until all timers start before "b" is due.
+	 */
 	do {
 		span *= 2;
 		calls[0] = 0;
@@ -181,7 +184,7 @@ TEST_F(loop, ids_of_timers_are_never_reused)
 	EXPECT_STREQ("", calls);
 }
 
-/* Functions that start and cancel timers */
+/* Functions that the loop calls, and that start or cancel timers themselves */
 
 static int64_t own, other;
 static bool own_cancelled, other_cancelled;
@@ -302,7 +305,10 @@ TEST_F(loop, loop_calls_functions_of_due_timers_while_another_function_sleeps)
 	EXPECT_STREQ("ab(c)d", calls);
 }
 
-/* Start 10 timers.  No check is queued for their slots, so each start needs a KICK. */
+/*
+ * Start 10 timers.  The kernel has not queued their slots.  So it notices each of the timers only
+ * by a KICK, the ioctl that makes it read a slot's deadline.
+ */
 static void start_ten(void *arg)
 {
 	for (int i = 0; i < 10; i++)
@@ -328,10 +334,10 @@ TEST_F(loop, loop_makes_one_kick_for_all_timers_that_a_function_starts)
 }
 
 /*
- * Take @nr events of a ticker.  After each event, restart the ticker by timerheap_arm(), which
- * makes no KICK itself.
- * Return: the sum of the KICKs that timerheap_next() made, the restarts that needed a KICK, and the
- * missing events.
+ * Take @nr events of a ticker, a periodic timer.  After each event, restart the ticker by
+ * timerheap_arm(), which makes no KICK itself, but returns whether the ticker needs one.
+ * Return: 0: the ticker needed no KICK, and no event was missing.  Otherwise the number of KICKs,
+ * made or needed, plus that of missing events.
  */
 static int kicks_of_restarts(struct timerheap *th, uint32_t slot, int nr)
 {
@@ -351,10 +357,10 @@ static int kicks_of_restarts(struct timerheap *th, uint32_t slot, int nr)
 }
 
 /*
- * The kernel queues a ticker, a periodic timer, again when it expires.  So a repeat in the loop
- * needs no KICK, and neither does a restart after each event.  If the machine stalls for a period,
- * the ticker backs off, and the call that takes its event kicks it.  So the test tries again, at
- * most 40 times.
+ * The kernel queues a ticker, a periodic timer, again when it expires.  So a ticker of the loop
+ * repeats without a KICK, and a restart after each event needs none.  But if the machine stalls for
+ * a period, the kernel checks the ticker less often until its event is taken.  Then the call that
+ * takes the event makes a KICK.  So the test tries again, at most 40 times.
  */
 TEST_F(loop, periodic_timer_repeats_without_kick)
 {
@@ -408,8 +414,8 @@ static void start_twice(void *arg)
 }
 
 /*
- * timerheap_loop_run() kicks timers that functions start.  Without the KICK such a timer would not
- * expire.  Then the timer of "s" would stop the loop after LOST, the time limit of a wait.
+ * timerheap_loop_run() makes a KICK for timers that functions start.  Without the KICK such a timer
+ * would not expire.  Then stop() would end the loop after LOST, the time limit of a wait.
  */
 TEST_F(loop, run_kicks_timers_that_functions_have_started)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * libtimerheap: a library of the next layout.
+ * libtimerheap: a library whose layout of mapped memory is newer than that of program and kernel.
  *
  * This program is compiled with <linux/timerheap.h>.  But its copy of the library is compiled with
  * a header whose TIMERHEAP_LAYOUT is one higher.  So the program is like an old one that runs
@@ -74,8 +74,8 @@ TEST(kernel_refuses_library_with_newer_layout)
 }
 
 /*
- * The engine in the process serves no program that was compiled for protocol 2 of the library: the
- * struct timerheap of such a program has no field @process.
+ * The process itself cannot serve the timers of a program that was compiled for protocol 2, the
+ * former interface of the library.  The struct timerheap of such a program has no field @process.
  */
 TEST(engine_in_process_refuses_program_of_protocol_2)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* libtimerheap: whether the kernel or the process serves; which opens and allocations fail. */
+/* libtimerheap: whether kernel or process serves the timers; which opens and allocations fail. */
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -132,7 +132,10 @@ TEST(open_refuses_bad_setup)
 	EXPECT_EQ(E2BIG, errno);
 }
 
-/* A flag of the program, or the environment variable TIMERHEAP_ENGINE, chooses the engine. */
+/*
+ * A flag of the program, or the environment variable TIMERHEAP_ENGINE, chooses the engine: whether
+ * the kernel or the process serves the timers.
+ */
 TEST(flag_or_environment_chooses_engine)
 {
 	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 1 };
@@ -174,8 +177,8 @@ TEST(flag_or_environment_chooses_engine)
 	EXPECT_STREQ(device ? "kernel" : "process", timerheap_engine(th));
 	timerheap_close(th);
 	/*
-	 * Only the kernel serves a program that was compiled for protocol 2 of the library,
-	 * whatever TIMERHEAP_ENGINE is.
+	 * Only the kernel serves a program that was compiled for protocol 2, the former interface
+	 * of the library, whatever TIMERHEAP_ENGINE is.
 	 */
 	for (int i = 0; i < 2; i++) {
 		setenv("TIMERHEAP_ENGINE", i ? "process" : "auto", 1);
@@ -202,8 +205,9 @@ TEST(flag_or_environment_chooses_engine)
 
 /*
  * In a child: become the user "nobody", and allocate and use slots until timerheap_alloc() fails.
- * Return: its positive error number; 0: the user was not changed, no context could be opened, or at
- * most one slot or all slots could be allocated.
+ * Return: the positive error number of that call.  Return 0 if the call failed after at most one
+ * slot, or only after all slots.  Return 0, too, if the child could not become "nobody" or open a
+ * context.
  */
 static int alloc_until_error(uint32_t slots)
 {
@@ -223,8 +227,8 @@ static int alloc_until_error(uint32_t slots)
 }
 
 /*
- * If the user has no memory left, timerheap_alloc() fails.  An access to an allocated slot raises
- * no SIGBUS.
+ * If a user has used up the memory that the module permits to one user, timerheap_alloc() fails.
+ * An access to a slot that was allocated before raises no SIGBUS.
  */
 TEST(alloc_beyond_limit_of_memory_returns_error)
 {

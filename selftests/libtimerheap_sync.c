@@ -46,8 +46,8 @@ static void check_order(const struct timerheap_event *event, void *arg)
 }
 
 /*
- * Start @nr timers at random deadlines that have passed.  Each expires within its start, so the
- * numbers in the ring are not in the order of deadlines.
+ * Start @nr timers at random deadlines that have passed.  Each timer expires during its start.  So
+ * the ring has the slot numbers in the order of the starts, not of the deadlines.
  */
 static void expire_at_random(struct timerheap *th, unsigned int *seed, int nr)
 {
@@ -223,7 +223,10 @@ TEST_F(libtimerheap_sync, sync_ends_back_off_of_unread_ticker)
 	EXPECT_EQ(0, self->wrong);
 }
 
-/* timerheap_sync() ends the back-off of 300 unread tickers, by KICKs of at most 256 slots each. */
+/*
+ * While an event of a ticker, a periodic timer, is unread, the kernel checks the ticker less often.
+ * timerheap_sync() makes the kernel check 300 such tickers, by KICKs of at most 256 slots each.
+ */
 TEST_F(libtimerheap_sync, sync_ends_back_off_of_300_tickers)
 {
 	uint64_t next, begun = timerheap_now(self->th);
