@@ -16,38 +16,6 @@
  */
 #include "slot_test.h"
 
-unsigned int contended_adds, contended_cmpxchgs;
-
-/* How many of the next exchanges fail for contention. */
-static unsigned int contended_xchgs;
-
-static bool test_xchg(u64 *word, u64 new, u64 *old)
-{
-	return !(contended_xchgs && contended_xchgs--) && theap_user_xchg(word, new, old);
-}
-
-bool test_fetch_add(u64 *word, u64 count, u64 *old)
-{
-	return !(contended_adds && contended_adds--) && theap_user_fetch_add(word, count, old);
-}
-
-bool test_cmpxchg(u64 *word, u64 *old, u64 new)
-{
-	return !(contended_cmpxchgs && contended_cmpxchgs--) &&
-	       theap_user_cmpxchg(word, old, new);
-}
-
-/* @queued of this slot, when a call last tried again after contention. */
-static const struct timerheap_slot *contended_slot;
-static u64 contended_queued;
-
-static bool test_may_retry(void)
-{
-	if (contended_slot)
-		contended_queued = contended_slot->queued;
-	return theap_slot_may_retry();
-}
-
 #define theap_slot_may_retry	test_may_retry
 #define theap_user_may_contend()	true
 #define theap_user_xchg		test_xchg
@@ -57,41 +25,7 @@ static bool test_may_retry(void)
 
 #include "module/device/slot_page.h"
 
-#define SLOTS	100
 #define FAR	(S64_MAX / 2)		/* a deadline that does not expire in a test */
-
-static void context_free(void *context)
-{
-	theap_slots_free(context);
-	theap_context_free(context);
-}
-
-KUNIT_DEFINE_ACTION_WRAPPER(context_action, context_free, void *);
-
-static struct theap_context *context_make(struct kunit *test, u32 slots)
-{
-	struct theap_settings settings = {
-		.placement = theap_default_placement[THEAP_MONOTONIC], .slots = slots,
-	};
-	struct theap_context *context = theap_context_alloc();
-
-	KUNIT_ASSERT_NOT_NULL(test, context);
-	KUNIT_ASSERT_EQ(test, kunit_add_action(test, context_action, context), 0);
-	KUNIT_ASSERT_EQ(test, theap_context_setup(context, &settings), 0);
-	/* Queue timers in test_queue(), which is the kernel's, not in a queue of the user. */
-	context->placement.account = theap_kernel_account;
-	return context;
-}
-
-/* Make a context.  Return: the timer of its slot 3; test_slot() returns the slot. */
-struct theap_slot_timer *slot_make(struct kunit *test)
-{
-	struct theap_context *context = context_make(test, SLOTS);
-	struct theap_slot_page *page;
-
-	KUNIT_ASSERT_EQ(test, theap_slot_find(context, 3, true, &page), 0);
-	return &page->timers[3];
-}
 
 /* Do the same as theap_slot(), which is static.  Return: the slot in shared memory. */
 struct timerheap_slot *test_slot(const struct theap_slot_timer *st)
@@ -793,19 +727,6 @@ static struct kunit_case slot_cases[] = {
 	KUNIT_CASE(slot_pages_are_allocated_at_first_use),
 	{}
 };
-
-static void users_end(void *unused)
-{
-	theap_users_exit();
-}
-
-KUNIT_DEFINE_ACTION_WRAPPER(users_action, users_end, void *);
-
-int slot_test_init(struct kunit *test)
-{
-	return core_test_init(test) ?: theap_users_init() ?:
-	       kunit_add_action_or_reset(test, users_action, NULL);
-}
 
 static struct kunit_suite slot_suite = {
 	.name = "slot",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Helpers of the suites slot and slot_event; slot_test.c defines them.
+ * Helpers of the suites slot and slot_event; slot_helpers.c and slot_test.c define them.
  *
  * slot_test.c includes slot.c after this header, and slot_event_test.c includes slot_event.c.  By
  * macros of the suite, the included file calls functions of the suite in place of the atomic
@@ -16,12 +16,19 @@
 
 #define T0	1000000000LL		/* the time of most checks, in ns; not read from a clock */
 
-/* How many of the next additions and compare-and-exchanges fail for contention. */
-extern unsigned int contended_adds, contended_cmpxchgs;
+/* How many of the next operations of each kind fail for contention. */
+extern unsigned int contended_xchgs, contended_adds, contended_cmpxchgs;
 
+/* When a call last tried again after contention, @queued of the slot @contended_slot was this. */
+extern const struct timerheap_slot *contended_slot;
+extern u64 contended_queued;
+
+bool test_may_retry(void);
+bool test_xchg(u64 *word, u64 new, u64 *old);
 bool test_fetch_add(u64 *word, u64 count, u64 *old);
 bool test_cmpxchg(u64 *word, u64 *old, u64 new);
 
+struct theap_context *context_make(struct kunit *test, u32 slots);
 struct theap_slot_timer *slot_make(struct kunit *test);
 struct timerheap_slot *test_slot(const struct theap_slot_timer *st);
 s64 run_checks(struct theap_slot_timer *st, s64 now);
