@@ -56,7 +56,10 @@ static inline bool library_in_process(void)
 			REQUIRE_DEVICE();				\
 	} while (0)
 
-/* Skip the test if the engine is the process, which lacks @what, or if there is no device. */
+/*
+ * Skip the test if the library serves the timers in the process.  The test needs the feature @what,
+ * which only the kernel has.  Also skip the test if the device cannot be opened.
+ */
 #define REQUIRE_KERNEL(what)						\
 	do {								\
 		if (library_in_process())				\
@@ -65,8 +68,9 @@ static inline bool library_in_process(void)
 	} while (0)
 
 /*
- * Return: how many timers are in buckets: with CAP_SYS_ADMIN those of all users, otherwise those of
- * this user.  Return 0 if the engine is the process.
+ * Return: how many timers are in buckets, groups of timers that share one entry of a kernel heap.
+ * With CAP_SYS_ADMIN, the timers of all users count, otherwise those of this user.  If the library
+ * serves the timers in the process, return 0.
  */
 static inline uint64_t library_bucketed(struct timerheap *th)
 {

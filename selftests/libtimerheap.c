@@ -14,7 +14,7 @@
 
 #define SLOTS	100
 
-/* Wait for the next event, and take it.  Return: false if there is none within LOST. */
+/* Wait for the next event, and take it.  Return: false if none arrives in the time limit LOST. */
 static bool next_event(struct timerheap *th, struct timerheap_event *event)
 {
 	int64_t end = now() + LOST;
@@ -109,14 +109,18 @@ TEST(timer_without_slack_of_its_own_has_slack_of_setup)
 	REQUIRE_ENGINE();
 	/*
 	 * Repeat until all timers are started before their deadline.  A timer that is due
-	 * already expires at once, and is in no bucket.
+	 * already expires at once, and so is in no bucket.  A bucket is a group of timers that
+	 * share one entry of the kernel's heap.
 	 */
 	do {
 		if (th)
 			timerheap_close(th);
 		th = timerheap_open_setup(&setup);
 		ASSERT_NE(NULL, th);
-		/* The first timer with slack in a queue gets no bucket, so start one first. */
+		/*
+		 * A queue gets its first buckets only after a timer with slack was started in it.
+		 * So start one such timer before the timers that the test counts.
+		 */
 		at = timerheap_now(th) + 1000 * SEC;
 		EXPECT_EQ(0, timerheap_start(th, timerheap_alloc(th), at));
 		before = library_bucketed(th);
@@ -278,7 +282,11 @@ TEST_F(lib, start_stop_and_postpone_report_whether_timer_was_pending)
 	EXPECT_TRUE(no_event(th, 50 * MSEC));
 }
 
-/* timerheap_arm() asks for a KICK only if the kernel would check the slot too late or never. */
+/*
+ * The kernel checks a slot, that is, reads the slot's deadline, at the time for which it has queued
+ * the slot.  The ioctl KICK makes the kernel check a slot at once.  timerheap_arm() asks for a KICK
+ * only if the slot is not queued, or is queued for a time after the new deadline.
+ */
 TEST_F(lib, arm_requests_kick_only_if_next_check_is_missing_or_after_deadline)
 {
 	struct timerheap *th = self->th;
@@ -294,12 +302,15 @@ TEST_F(lib, arm_requests_kick_only_if_next_check_is_missing_or_after_deadline)
 	EXPECT_EQ(0, timerheap_arm(th, slot, base + 100 * MSEC, 0));
 	EXPECT_EQ(TIMERHEAP_WAS_PENDING | TIMERHEAP_MUST_KICK,
 		  timerheap_arm(th, slot, base - MSEC, 0));
-	/* Without the KICK the timer expires once, at the check that the kernel has queued. */
+	/*
+	 * The test omits the KICK.  So the timer expires late: at @base, for which the first KICK
+	 * has queued the slot.
+	 */
 	ASSERT_TRUE(next_event(th, &event));
 	EXPECT_EQ(base - MSEC, event.deadline);
 	EXPECT_LE(base, event.fired);
 	EXPECT_EQ(1, event.expirations);
-	/* That check has dequeued the slot, so the next timerheap_arm() asks for a KICK again. */
+	/* After the expiry the slot is not queued, so timerheap_arm() asks for a KICK again. */
 	EXPECT_EQ(TIMERHEAP_MUST_KICK, timerheap_arm(th, slot, TIMERHEAP_NEVER, 0));
 	EXPECT_TRUE(no_event(th, 50 * MSEC));
 }
@@ -336,9 +347,10 @@ static bool reopen_and_start(struct timerheap *th)
 }
 
 /*
- * A program can start, postpone and stop timers without a system call if their slots are
- * queued for deadlines before the new ones.  The test forks a child with strict seccomp, which
- * permits only read(), write(), exit and sigreturn.  Any other system call kills the child.
+ * A program can start, postpone and stop a timer without a system call if its slot is queued for a
+ * time before the new deadline: at that time the kernel or the library reads the deadline again.
+ * The test forks a child with strict seccomp, which permits only read(), write(), exit and
+ * sigreturn.  Any other system call kills the child.
  */
 TEST_F(lib, stop_start_and_postpone_of_queued_slot_make_no_system_call)
 {
@@ -364,8 +376,8 @@ TEST_F(lib, stop_start_and_postpone_of_queued_slot_make_no_system_call)
 			wrong += timerheap_start(self->th, slot, deadline + i) != 0;
 			wrong += timerheap_postpone(self->th, slot, deadline + 2 * i) != 1;
 			/*
-			 * With the process as the engine, this call reads the clock.  On x86,
-			 * strict seccomp forbids the instruction that reads it.
+			 * If the library serves the timers in the process, timerheap_next() reads
+			 * the clock.  On x86, strict seccomp forbids the instruction for that.
 			 */
 			if (!in_process)
 				wrong += timerheap_next(self->th, &event);
@@ -390,8 +402,8 @@ TEST_F(lib, stop_start_and_postpone_of_queued_slot_make_no_system_call)
 }
 
 /*
- * Timers with slack are in buckets if the engine is the kernel.  A smaller slack takes effect at
- * once.
+ * If the kernel serves the timers, timers with slack are in buckets: groups that share one heap
+ * entry.  If the program reduces the slack of a timer, the new slack takes effect at once.
  */
 TEST_F(lib, timers_with_slack_are_in_buckets_until_slack_is_reduced)
 {
@@ -401,13 +413,17 @@ TEST_F(lib, timers_with_slack_are_in_buckets_until_slack_is_reduced)
 
 	/*
 	 * Repeat until all timers are started before their deadline.  A timer that is due
-	 * already expires at once, and is in no bucket.
+	 * already expires at once, and so is in no bucket.  A bucket is a group of timers that
+	 * share one entry of the kernel's heap.
 	 */
 	do {
 		timerheap_close(self->th);
 		self->th = timerheap_open(CLOCK_MONOTONIC, SLOTS);
 		ASSERT_NE(NULL, self->th);
-		/* The first timer with slack in a queue gets no bucket, so start one first. */
+		/*
+		 * A queue gets its first buckets only after a timer with slack was started in it.
+		 * So start one such timer before the timers that the test counts.
+		 */
 		slots[0] = timerheap_alloc(self->th);
 		EXPECT_EQ(0, timerheap_set_slack(self->th, slots[0], SEC));
 		EXPECT_EQ(0, timerheap_start(self->th, slots[0], INT64_MAX));
@@ -491,9 +507,11 @@ static void reap_one(const struct timerheap_event *event, void *arg)
 }
 
 /*
- * timerheap_start_deferred() adds each slot that needs a KICK to a list, and flushes a full list.
- * A slot that needs no KICK is not added.  timerheap_flush() of a list with slots that do not exist
- * fails, but kicks the other slots.
+ * A slot needs a KICK if the kernel would otherwise check its new deadline too late.  Instead of
+ * the KICK, timerheap_start_deferred() adds the slot to a list.  A slot that needs no KICK is not
+ * added.  timerheap_flush() kicks all slots of the list, and empties the list.
+ * timerheap_start_deferred() calls timerheap_flush() when the list is full.  timerheap_flush() of a
+ * list with slots that do not exist fails, but kicks the other slots.
  */
 TEST_F(lib, deferred_starts_expire_after_flush)
 {
@@ -536,7 +554,7 @@ TEST_F(lib, reap_calls_function_once_per_event)
 		ASSERT_EQ(0, timerheap_start(self->th, slot, 1));
 	}
 	EXPECT_EQ(0, timerheap_reap(self->th, reap_one, &reaped, 0));
-	/* The batch has 4 events.  reap_one() takes one of them itself, so the result is 3. */
+	/* This call handles 4 events.  reap_one() is called for 3, and takes the other itself. */
 	EXPECT_EQ(3, timerheap_reap(self->th, reap_one, &reaped, 4));
 	EXPECT_EQ((1 << 4) - 1, reaped.sum);
 	EXPECT_EQ(7, timerheap_reap(self->th, reap_one, &reaped, SLOTS));
@@ -637,8 +655,9 @@ TEST_F(lib, free_of_slot_discards_its_untaken_event)
 		for (int i = 0; i < SLOTS; i++)
 			timerheap_free(th, slots[i]);
 		/*
-		 * In odd rounds this call removes the numbers of the slots from the ring.  After
-		 * even rounds the ring still has the numbers when the slots are allocated again.
+		 * The event ring has the numbers of the slots whose timers have expired.  In odd
+		 * rounds, timerheap_next() removes the numbers.  After even rounds, the ring still
+		 * has the numbers when the slots are allocated again.
 		 */
 		if (round % 2)
 			EXPECT_FALSE(timerheap_next(th, &event));
@@ -647,8 +666,9 @@ TEST_F(lib, free_of_slot_discards_its_untaken_event)
 }
 
 /*
- * A stop, and a start of an idle timer, discard the event of the former arming.  So the program may
- * then free the data to which the event points.
+ * If a timer has expired and its event was not taken, a stop of the timer discards the event.  So
+ * does a new start, if the timer is not pending.  After that, the program may free the data to
+ * which the event points.
  */
 TEST_F(lib, stop_and_start_discard_untaken_event)
 {
@@ -657,8 +677,9 @@ TEST_F(lib, stop_and_start_discard_untaken_event)
 	int data, slot = timerheap_alloc(th);
 
 	/*
-	 * A timer with the deadline 1 expires at once.  A periodic one stays pending, since its
-	 * period is longer than the machine has run.
+	 * A timer with the deadline 1 expires at once, since that time has passed.  In the
+	 * second round the timer is periodic, with a period of 292 years.  So the timer stays
+	 * pending, for its next deadline.
 	 */
 	for (int ticker = 0; ticker < 2; ticker++) {
 		timerheap_set_pointer(th, slot, NULL);
@@ -706,8 +727,9 @@ TEST_F(lib, close_in_child_does_not_stop_timers_of_parent)
 }
 
 /*
- * timerheap_advance() ends at the given time or at the limit of expirations; signals do not
- * end it early.  timerheap_advance_next() ends at the next deadline.
+ * timerheap_advance() moves a manual clock to the given time, and expires the timers on the way.
+ * The call ends earlier at the caller's limit of expirations, but not at a signal.
+ * timerheap_advance_next() moves the clock to the next deadline.
  */
 TEST(advance_ends_at_time_or_limit_but_not_at_signal)
 {

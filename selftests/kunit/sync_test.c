@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A sync waits for the timers that are due, but not for long.  Unless the clock was stepped back,
- * the returned time is not later than the earliest deadline of a timer whose function was not
- * called yet.
+ * A sync is a call of theap_sync().  It waits for the timers that are due, for 1 ms at most, and
+ * returns a time.  Unless the clock was stepped back, that time is not later than the earliest
+ * deadline of a timer whose function was not called yet.
  *
- * In a test the queue belongs to another CPU, and an IPI to that CPU appears to be pending.  So no
- * IPI is sent and the queue's hrtimer is not armed.  The watchdog is off.  Stealing is off, too,
- * except in sync_that_waits_makes_softirq_steal_stuck_queue().  So in all other tests, only the
- * test runs the queue.
+ * In a test the queue belongs to another CPU, and an IPI to that CPU appears to be pending.  So a
+ * start neither sends an IPI nor arms the queue's hrtimer.  The watchdog, which scans for stuck
+ * CPUs, is off.  Stealing, by which a CPU runs the queue of a stuck CPU, is off, too, except in
+ * sync_that_waits_makes_softirq_steal_stuck_queue().  So in all other tests, only the test runs the
+ * queue.
  */
 #include "core_test.h"
 #include "module/compat.h"
@@ -54,7 +55,10 @@ static void sync_returns_next_deadline_and_runs_no_queue(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, test_queue()->count.runs, 0);
 }
 
-/* A stopped timer that has not left the heap may make the returned time too early. */
+/*
+ * A stopped timer stays in the heap at first.  So a sync may return the deadline of that timer,
+ * which is too early.
+ */
 static void sync_returns_deadline_of_stopped_timer_still_in_heap(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 2);
@@ -66,7 +70,10 @@ static void sync_returns_deadline_of_stopped_timer_still_in_heap(struct kunit *t
 	KUNIT_EXPECT_EQ(test, sync(), deadline);
 }
 
-/* A sync checks the inbox and @claimed, which hold timers that were moved earlier. */
+/*
+ * A sync also checks the lists @inbox and @claimed of the queue.  They have timers that were moved
+ * earlier, and that the heap still has at the old deadline.
+ */
 static void sync_returns_new_earlier_deadline_of_timer_in_inbox(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -78,8 +85,8 @@ static void sync_returns_new_earlier_deadline_of_timer_in_inbox(struct kunit *te
 	test_start(&t[0], deadline - 1);
 	KUNIT_EXPECT_EQ(test, sync(), deadline - 1);
 	/*
-	 * Move both timers from the inbox to @claimed, as an owner does with timers that stay
-	 * claimed while it drains the inbox.
+	 * Move both timers from @inbox to @claimed.  A CPU that drains the inbox does so with a
+	 * timer that another CPU keeps in state MODIFYING, to change it.
 	 */
 	test_start(&t[1], test_now());
 	raw_spin_lock_irq(&queue->lock);
@@ -95,13 +102,19 @@ static void sync_returns_new_earlier_deadline_of_timer_in_inbox(struct kunit *te
 static s64 least_in_batch[2];
 static unsigned int nr_in_batch;
 
-/* For @work of a timer: record the run's @least, which a sync on another CPU would read now. */
+/*
+ * The function of a test timer calls this as @work.  Record @least of the run, the earliest
+ * deadline of the timers whose functions the run calls.  A sync on another CPU would read it now.
+ */
 static void record_least(struct test_timer *t)
 {
 	least_in_batch[nr_in_batch++] = test_queue()->run.least;
 }
 
-/* While a run calls the functions of a batch, a sync reads the batch's earliest deadline. */
+/*
+ * A run collects a batch, a group of due timers, and calls their functions.  Meanwhile, a sync can
+ * read the earliest deadline of the batch.
+ */
 static void sync_can_read_earliest_deadline_of_batch_during_function_calls(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 2);
@@ -119,7 +132,10 @@ static void sync_can_read_earliest_deadline_of_batch_during_function_calls(struc
 	KUNIT_EXPECT_EQ(test, least_in_batch[1], deadline);
 }
 
-/* If a CPU is stuck in a batch, a sync reads the earliest deadline of that batch, too. */
+/*
+ * A CPU may get stuck while it calls the functions of a batch, a group of due timers.  Then a sync
+ * returns the earliest deadline of that batch.
+ */
 static void sync_returns_earliest_deadline_of_stuck_batch(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -132,7 +148,7 @@ static void sync_returns_earliest_deadline_of_stuck_batch(struct kunit *test)
 	queue->run.least = THEAP_NEVER;
 	queue->stolen.least = begun + 7;
 	KUNIT_EXPECT_EQ(test, sync(), begun + 7);
-	/* A real batch has no future deadline.  This batch has one, so the sync does not wait. */
+	/* Real batches have past deadlines.  This one is in the future: the sync does not wait. */
 	queue->stolen.least = deadline - 1;
 	KUNIT_EXPECT_EQ(test, sync(), deadline - 1);
 	queue->stolen.least = THEAP_NEVER;
@@ -140,8 +156,9 @@ static void sync_returns_earliest_deadline_of_stuck_batch(struct kunit *test)
 }
 
 /*
- * A run defers a timer whose function waits in the batch of another run.  Until the function of
- * the deferred timer is called, a sync returns no time after the deadline of that timer.
+ * A run defers a due timer, that is, requeues it for a later time, if another run has yet to call
+ * the timer's function.  Until the function of the deferred timer is called, a sync returns no
+ * time after the deadline of that timer.
  */
 static void sync_returns_no_time_after_deadline_of_deferred_timer(struct kunit *test)
 {
@@ -154,15 +171,15 @@ static void sync_returns_no_time_after_deadline_of_deferred_timer(struct kunit *
 	t[0].timer.active = 1;
 	test_run();
 	/*
-	 * @active was 1, as if t[0] waited in the batch of another run, so test_run() has deferred
-	 * t[0].  Now that batch appears to have ended, but no run has tried t[0] again yet.
+	 * @active was 1, as if another run had yet to call the function of t[0].  So test_run() has
+	 * deferred t[0].  Now that call appears to be over, but no run has tried t[0] again yet.
 	 */
 	t[0].timer.active = 0;
 	KUNIT_EXPECT_EQ(test, t[0].called, 0);
 	KUNIT_EXPECT_LE(test, sync(), deadline);
 	/*
-	 * Now a run appears to expire t[0]: its @least is the time to which t[0] was deferred.
-	 * That time is later than the deadline of t[0], so no sync may return it.
+	 * Now a run appears to expire t[0].  @least of the run is the time to which t[0] was
+	 * deferred.  That time is later than the deadline of t[0], so no sync may return it.
 	 */
 	raw_spin_lock_irq(&queue->lock);
 	queue->run.least = queue->deferred;
@@ -175,8 +192,9 @@ static void sync_returns_no_time_after_deadline_of_deferred_timer(struct kunit *
 }
 
 /*
- * After a clock step back, a deferral before the step may have left @deferred far in the future.
- * Then a sync ignores @deferred, and returns the next deadline.
+ * @deferred of the queue is the time to which a run has last deferred a due timer.  If the clock is
+ * stepped back after that, @deferred may be far in the future.  Then a sync ignores @deferred, and
+ * returns the next deadline.
  */
 static void sync_ignores_deferral_time_set_before_clock_was_stepped_back(struct kunit *test)
 {
@@ -190,7 +208,7 @@ static void sync_ignores_deferral_time_set_before_clock_was_stepped_back(struct 
 
 static struct hrtimer soon;
 
-/* The function of @soon: run the queue as its CPU does. */
+/* The function of the hrtimer "soon": run the queue in softirq, as the queue's own hrtimer does. */
 static enum hrtimer_restart run_soon(struct hrtimer *hrtimer)
 {
 	theap_queue_run(test_queue());
@@ -209,7 +227,8 @@ static unsigned int called_times(const struct test_timer *t, unsigned int times)
 
 /*
  * If a run begins while a sync waits, the sync waits until the run has called all functions, but at
- * most 1 ms.  The host may stop the machine for longer, but not in each of 20 rounds.
+ * most 1 ms.  If the host stops this machine for 1 ms, the sync ends before the run.  So the test
+ * passes if one sync of 20 ends after the run.
  */
 static void sync_waits_until_run_has_called_all_functions(struct kunit *test)
 {
@@ -232,7 +251,7 @@ static void sync_waits_until_run_has_called_all_functions(struct kunit *test)
 			KUNIT_EXPECT_LE(test, next, begun);
 		}
 		hrtimer_cancel(&soon);
-		/* If the limit of CPU time is reached, a run ends after one batch. */
+		/* A run that reaches its limit of CPU time leaves due timers behind: run again. */
 		for (i = 0; i < 100 && called_times(t, round) < 200; i++)
 			test_run();
 		KUNIT_EXPECT_EQ(test, called_times(t, round), 200);
@@ -241,7 +260,8 @@ static void sync_waits_until_run_has_called_all_functions(struct kunit *test)
 }
 
 /*
- * If a timer is due and no CPU runs the queue, a sync waits for 1 ms.  Here the queue is throttled.
+ * If a timer is due and no CPU runs the queue, a sync waits for 1 ms.  Here the queue appears to
+ * be throttled: it may not run for 1 s, since it has reached its limit of CPU time.
  */
 static void sync_waits_for_1_ms_if_no_cpu_runs_the_queue(struct kunit *test)
 {
@@ -262,7 +282,10 @@ static void sync_waits_for_1_ms_if_no_cpu_runs_the_queue(struct kunit *test)
 	KUNIT_EXPECT_LT(test, least, (s64)(20 * NSEC_PER_MSEC));
 }
 
-/* A sync that waits lets a softirq steal a stuck queue. */
+/*
+ * A queue is stuck if a timer is overdue and the CPU of the queue does not run it.  A sync that
+ * waits begins a softirq on its own CPU, which steals the queue: it runs the timers.
+ */
 static void sync_that_waits_makes_softirq_steal_stuck_queue(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
@@ -273,8 +296,9 @@ static void sync_that_waits_makes_softirq_steal_stuck_queue(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t->called, 0);
 	theap_steal_us = 1000;
 	/*
-	 * The suite steal may have set the time of this CPU's last scan up to 0.1 s ahead of the
-	 * clock.  Until then this CPU may not scan again, so try for 3 s at least.
+	 * A CPU scans for stuck queues at most once per theap_steal_us.  The suite steal may have
+	 * set the time of this CPU's last scan up to 0.1 s ahead of the clock.  So the next scan
+	 * may be that much later: try for 3 s at least.
 	 */
 	for (tries = 0; tries < 3000 && !READ_ONCE(t->called); tries++)
 		sync();

@@ -45,7 +45,7 @@ static void time_forward_counts_periods_from_old_deadline_not_from_now(struct ku
 		s64 when, period, now, next;
 		u64 missed;
 	} rows[] = {
-		/* Due now, late by 1, and just before, at and after the second deadline. */
+		/* @now is the deadline 100, then 1 later, then just below, at and above 110. */
 		{ 100, 10, 100, 110, 1 },
 		{ 100, 10, 101, 110, 1 },
 		{ 100, 10, 109, 110, 1 },
@@ -111,7 +111,7 @@ static void time_plus_offset_is_at_least_1(struct kunit *test)
 				    rows[i].result, "row %u", i);
 }
 
-/* For random values, theap_forward() returns the ticker's first deadline after now. */
+/* For random values, theap_forward() returns a periodic timer's first deadline after now. */
 static void time_forward_returns_first_deadline_after_now(struct kunit *test)
 {
 	u64 seed = get_random_u64();

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The life of a user: when the work item of an idle user frees the user.
+ * When a user is freed.  A user is the object for a user ID or a container that opens the device.
+ * Each open makes a context.
  *
- * A user is idle when its last context has been closed, and the work item runs ten seconds later.
- * The suite includes user.c, so that it can call the function of the work item, and need not wait.
+ * A user is idle when its last context has been closed.  A work item frees the user ten seconds
+ * later.  The suite includes user.c, so that it can call the function of the work item, and need
+ * not wait.
  */
 #include "module/device/user.c"
 
@@ -21,7 +23,7 @@ static struct theap_user *user_make(struct kunit *test)
 	return user;
 }
 
-/* Each get returns the user that is in the table, also while the user is idle. */
+/* Each theap_user_get() of an identity returns the same user, also if that has no context now. */
 static void user_contexts_with_equal_identity_share_one_user(struct kunit *test)
 {
 	struct theap_user *user = user_make(test);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The watchdog timers: when they sleep and wake, what they scan, and on which CPUs they are.
+ * The two watchdog timers, which scan for stuck CPUs: when they sleep and wake, what they scan, and
+ * on which CPUs they are.  The timers sleep while the next deadline is far away or missing.
  *
- * The suite includes watchdog.c, since most of what it tests is static there.  Its tests begin as
- * those of the suite steal: steal_test_init() sets steal_us to 1 s, and turns the watchdog off.
+ * The suite includes watchdog.c, since most of what it tests is static there.  Before each test,
+ * steal_test_init() turns the watchdog off, and sets steal_us to 1 s.  A queue that is overdue for
+ * that time counts as stuck.
  */
 #include <linux/delay.h>
 
@@ -83,9 +85,9 @@ static bool watchdog_falls_asleep(void)
 
 /*
  * A start wakes the watchdog if the watchdog would sleep past the deadline.  Soon the watchdog
- * sleeps again, for three quarters of the time to the first deadline, but at most 10 s.  The end
- * that the watchdog publishes is later by an eighth of that sleep, which the timer wheel may add.
- * If no timer is queued, the watchdog sleeps without end.
+ * sleeps again, for three quarters of the time to the first deadline, but at most 10 s.  The timer
+ * wheel may add an eighth to that sleep.  So theap_watchdog_until, the time by which the watchdog
+ * wakes, includes that eighth.  If no timer is queued, the watchdog sleeps without end.
  */
 static void watchdog_wakes_for_earlier_deadline(struct kunit *test)
 {
@@ -111,7 +113,10 @@ static void watchdog_wakes_for_earlier_deadline(struct kunit *test)
 	test_start(&t[2], until - SECOND);
 	KUNIT_EXPECT_FALSE(test, watchdog_sleeps());
 	KUNIT_EXPECT_TRUE(test, watchdog_falls_asleep());
-	/* t[1] is queued already: its earlier deadline, in the inbox, wakes the watchdog, too. */
+	/*
+	 * t[1] is queued already.  So this start puts t[1] into the inbox, the list of timers moved
+	 * earlier.  Such a start wakes the watchdog, too.
+	 */
 	test_start(&t[1], READ_ONCE(theap_watchdog_until[THEAP_MONOTONIC]) - SECOND);
 	KUNIT_EXPECT_FALSE(test, watchdog_sleeps());
 	KUNIT_EXPECT_TRUE(test, watchdog_falls_asleep());
@@ -127,10 +132,11 @@ static void watchdog_wakes_for_earlier_deadline(struct kunit *test)
 }
 
 /*
- * If the hrtimer is armed for an earlier deadline, a start does not arm the hrtimer again.  The
- * start must still wake the watchdog if the watchdog would sleep past the start's deadline.  Here
- * the hrtimer is armed for a timer that was stopped and has left the heap.  The watchdog does not
- * count that timer, so the watchdog sleeps without end.
+ * A start need not arm the queue's hrtimer if the hrtimer is armed for an earlier deadline.  The
+ * start must still wake the watchdog if the watchdog would sleep past the start's deadline.
+ *
+ * Here the hrtimer is still armed for t[0], which was stopped and has left the heap.  No timer is
+ * queued, so the watchdog sleeps without end until t[1] is started.
  */
 static void watchdog_is_woken_by_start_even_if_hrtimer_is_armed_earlier(struct kunit *test)
 {
@@ -168,8 +174,9 @@ static void watchdog_wakes_for_start_during_run(struct kunit *test)
 }
 
 /*
- * If a queue is stuck, the watchdog steals it.  No other scan steals the queue: no run ends, and no
- * task waits for events.
+ * If the CPU of a queue is stuck, the watchdog runs the queue.  Only the watchdog can find the
+ * queue here.  A CPU also scans for stuck queues at the end of a run, and before a task waits for
+ * events.  Neither happens in this test.
  */
 static void watchdog_steals_stuck_queue(struct kunit *test)
 {
@@ -190,8 +197,8 @@ static void watchdog_steals_stuck_queue(struct kunit *test)
 }
 
 /*
- * If a watchdog timer of this CPU is over half a period late, the check moves the timer to another
- * CPU, if there is one.  A timer that is not late stays.
+ * theap_watchdog_timer_check() moves a watchdog timer of this CPU to another CPU, if there is one,
+ * if the timer is late by over half its period.  A timer that is not late stays.
  */
 static void watchdog_timer_overdue_by_half_a_period_moves_to_another_cpu(struct kunit *test)
 {
@@ -226,7 +233,8 @@ static void watchdog_timer_overdue_by_half_a_period_moves_to_another_cpu(struct 
  * again.
  *
  * The test takes no CPU offline.  If there is a second CPU, the test removes it from theap_drivers,
- * as the callback of CPU hotplug does.  Then it calls theap_watchdog_offline().
+ * the CPUs that may run queues, as the callback of CPU hotplug does.  Then the test calls
+ * theap_watchdog_offline().
  */
 static void watchdog_timer_of_offline_cpu_moves_to_another_cpu(struct kunit *test)
 {
@@ -302,7 +310,8 @@ static void expire_one(struct kunit *test)
 
 /*
  * A watchdog timer that expires arms both watchdog timers.  If the first deadline is a day ahead,
- * both sleep.  If the first deadline is 1 s ahead, both are armed for one period, 2 s.
+ * both sleep.  If the first deadline is 1 s ahead, both stay awake: they are armed for their usual
+ * period, 2 s, which is longer than the sleep would be.
  */
 static void watchdog_timer_expiry_arms_both_watchdog_timers(struct kunit *test)
 {
@@ -318,8 +327,10 @@ static void watchdog_timer_expiry_arms_both_watchdog_timers(struct kunit *test)
 }
 
 /*
- * Let one watchdog timer expire while test_queues_next() shows 256 queues per clock, as with 256
- * CPUs.  Return: how often the watchdog timer has visited a queue.
+ * Let one watchdog timer expire, and scan the queues.  The scan gets the queues from
+ * test_queues_next(), which here pretends that there are 256 queues per clock, as with 256 CPUs.
+ *
+ * Return: how often the scan has visited a queue.
  */
 static unsigned int count_visits(struct kunit *test)
 {
@@ -330,7 +341,10 @@ static unsigned int count_visits(struct kunit *test)
 	return visits;
 }
 
-/* On a machine with 256 CPUs the watchdog visits only the queues whose bit is set. */
+/*
+ * Each queue has a bit, here in @shown_nonempty, that is set if the queue may have timers.  On a
+ * machine with 256 CPUs, the watchdog visits only the queues whose bit is set.
+ */
 static void watchdog_visits_only_queues_with_timers(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
@@ -349,8 +363,9 @@ static void watchdog_visits_only_queues_with_timers(struct kunit *test)
 }
 
 /*
- * The watchdog scans the queues whose bit is set.  A start sets the bit of its queue.  When the
- * queue becomes empty, the bit stays set until the next scan of the watchdog, which clears it.
+ * The bitmap @nonempty has a bit for each queue.  The watchdog scans only queues whose bit is set.
+ * A start sets the bit of its queue.  When the queue becomes empty, the bit stays set until the
+ * next scan of the watchdog, which clears the bit.
  */
 static void watchdog_scans_queue_after_timer_start_until_scan_finds_it_empty(struct kunit *test)
 {
