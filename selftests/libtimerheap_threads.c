@@ -2,9 +2,10 @@
 /*
  * libtimerheap with several threads: they share one context, or each has its own.
  *
- * The first two tests check sums, as stress.c does.  Each start begins an arming, which ends once:
- * an event counts the expiration, or a later start or stop counts the arming in its return value.
- * So for each timer, the number of starts equals the sum of these return values plus the number of
+ * The first two tests check sums, as stress.c does.  Each start arms a timer, and each arming ends
+ * once.  An event counts the expiration, or a later start or stop ends the arming: it cancels the
+ * timer, or discards an unread expiration.  That call returns how many armings it has ended.  So
+ * for each timer, the number of starts equals the sum of these return values plus the number of
  * expirations that events count.
  */
 #include <pthread.h>
@@ -119,8 +120,9 @@ static void *consume(void *arg)
 }
 
 /*
- * Run all workers, then stop all timers.  Return: the number of slots whose sums do not
- * balance, plus other errors; 0: none.  No expiration at all is an error, too.
+ * Run all workers, then stop all timers.  A slot is in error if its starts are not as many as its
+ * expirations plus the armings that a start or stop has ended.  No expiration at all is an error,
+ * too.  Return: the number of slots in error, plus other errors; 0: none.
  */
 static int run_and_count_imbalances(struct consumer *consumer, struct worker *workers)
 {

@@ -263,8 +263,9 @@ static int check_user_limit(void)
 	if (!th_become_nobody() || pipe(pipes))
 		return 1;
 	/*
-	 * Keep a context open, so that all steps use one account.  A new account has no memory
-	 * charged: step 7 would succeed even if the close of @map's context uncharged nothing.
+	 * The kernel counts the memory of each user, and drops the count some time after the
+	 * user's last close.  With a new count of 0, the last step would succeed even if the close
+	 * of @map's context uncharged nothing.  So keep another context open.
 	 */
 	if (th_context(CLOCK_MONOTONIC, 1) < 0 || th_map(&map, CLOCK_MONOTONIC, slots))
 		return 2;
@@ -275,16 +276,17 @@ static int check_user_limit(void)
 	if (ret != -ENOSPC)
 		return 3;
 	/*
-	 * The refused page of slots needs two pages of memory and a structure, so less than 3 pages
-	 * are left.  For the timers of the last allocated page, a heap may have grown by a segment
-	 * of 16 KiB, which the limit does not prevent.
+	 * START has failed since a further page of slots needs two pages of memory and a small
+	 * structure.  So less than 3 pages are unused below the limit.  For the timers of the last
+	 * allocated page, the heap may have grown by 16 KiB, which the limit does not prevent.
 	 */
 	if (th_info(map.fd, &info) || info.user_memory > info.max_user_memory + 16384 ||
 	    info.user_memory + 3 * getpagesize() < info.max_user_memory)
 		return 4;
 	/*
-	 * START with slack succeeds on slots whose pages were allocated, and the user's limit does
-	 * not prevent it.  Beyond the limit, buckets and heap entries use at most 16 KiB.
+	 * START with slack succeeds on slots whose pages are allocated, although the limit is
+	 * reached.  START then allocates no bucket, in which timers would share a heap entry.  So
+	 * the user still exceeds the limit by at most 16 KiB.
 	 */
 	for (uint32_t i = 0; i < 4096 && i < slot - page; i++)
 		if (th_start_full(map.fd, i, (i + 2) * SEC, 0, 0, SEC) < 0)
@@ -333,11 +335,12 @@ TEST_F(lifetime, user_memory_percent_limits_contexts_of_user_but_not_of_root)
 }
 
 /*
- * If a batch of a run has expired timers of a context, the last close waits until the run has
- * called their functions.  On PREEMPT_RT a task of lower priority than the closing task may preempt
- * that run and keep the CPU.  The close gives the run the priority of the closing task (a boost),
- * so the close does not wait for the other task.  Here the other task is @hog, which preempts the
- * run as soon as the run has checked a quarter of the timers.
+ * An expiry run in the kernel collects a batch of due timers, calls the kernel function of each,
+ * and repeats this.  If the batch has timers of a context, the last close of the context waits for
+ * their functions.  On PREEMPT_RT a task of lower priority than the closing task may preempt the
+ * run and keep the CPU.  The close gives the run the priority of the closing task (a boost), so the
+ * close does not wait for the other task.  Here the other task is @hog, which preempts the run as
+ * soon as INFO shows that the run has collected a quarter of the timers.
  */
 TEST_F_TIMEOUT(lifetime, close_lends_its_priority_to_run_that_it_waits_for, 200)
 {
@@ -383,9 +386,9 @@ TEST_F_TIMEOUT(lifetime, close_lends_its_priority_to_run_that_it_waits_for, 200)
 	ASSERT_EQ(0, set_priority(0));
 	/*
 	 * A round is late if the close lasts until the hog leaves the CPU.  Without a boost, about
-	 * a quarter of the rounds are late: those in which the hog preempts the run within a batch,
-	 * before the run has called all functions of the batch.  With a boost, a round is late only
-	 * if the host stops a CPU, which is rare.
+	 * a quarter of the rounds are late: in these, the hog preempts the run after the run has
+	 * collected a batch of timers, and before it has called all their functions.  With a boost,
+	 * a round is late only if the host stops a CPU, which is rare.
 	 */
 	EXPECT_GT(3, late);
 }

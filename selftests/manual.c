@@ -270,7 +270,7 @@ TEST_F(manual, timer_with_slack_fires_at_rounded_deadline)
 
 		ASSERT_EQ(0, i % 2 ? th_store(&self->map, 7, at, slack) :
 				     th_start_slack(self->fd, 7, at, 0, slack));
-		/* @queued does not include slack. */
+		/* The kernel checks the slot by @queued plus the slack: @queued excludes slack. */
 		EXPECT_EQ(at, (int64_t)self->map.slots[7].queued);
 		EXPECT_EQ(0, advance_to(self->fd, rounded(at, slack) - 1).expirations);
 		EXPECT_EQ(0, take_event(self->fd, &event));
@@ -340,11 +340,11 @@ static int64_t model_first(struct model *model)
 static bool model_change(struct model *model)
 {
 	/*
-	 * 0 means the 4 ms given to SETUP, and 1 means no slack.  In whole units of 1/64 ms, the
-	 * 4 ms and each other slack are a power of two.  So the kernel rounds a deadline up to a
-	 * multiple of that power.  If a store postpones a timer, but not beyond its old rounded
-	 * deadline, the new rounded deadline is the same.  So the timer expires at the check that
-	 * is queued already, as the model expects.
+	 * A slack of 0 means the 4 ms given to SETUP, and 1 means no slack.  The 4 ms and each
+	 * other slack are a power of two in whole units of 1/64 ms.  So the kernel rounds a
+	 * deadline up to a multiple of that power.  If a store postpones a timer, but not beyond
+	 * its old rounded deadline, the new rounded deadline is the same.  At that time the kernel
+	 * checks the slot without a KICK, and expires the timer, as the model expects.
 	 */
 	static const uint64_t slacks[] = {
 		0, 1, SLACK_MIN, MSEC, 32 * MSEC, 1024 * MSEC, (1LL << 22) * MSEC,
@@ -623,8 +623,9 @@ static void *start_and_stop(void *arg)
 
 /*
  * Three threads start and stop timers, while this thread advances the clock and takes events.  At
- * the end an ADVANCE expires all timers still pending.  Each arming must have ended once: a START
- * or STOP found the timer pending or discarded its expiration, or an event counts the expiration.
+ * the end an ADVANCE expires all timers still pending.  Each START arms a timer, and each arming
+ * must end exactly once.  An event counts the expiration, or a later START or STOP finds the timer
+ * pending or discards the unread expiration.
  */
 TEST_F(manual, each_arming_expires_once_or_is_cancelled_while_clock_advances)
 {
@@ -689,8 +690,8 @@ TEST_F(manual, timers_survive_cpu_offline)
 }
 
 /*
- * BATCH and DRAIN work on a manual clock.  INFO counts the entries of a manual clock only if
- * it is called on the descriptor of that clock's context.
+ * BATCH and DRAIN work on a manual clock.  INFO counts the heap entries of a manual clock only
+ * if it is called on the descriptor of that clock's context.
  */
 TEST_F(manual, batch_drain_and_info_support_manual_clock)
 {

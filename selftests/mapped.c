@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * mmap() of the slots and the ring: which mappings the kernel permits and refuses, how much
- * memory they use, and how long they keep the context alive.
+ * mmap() of the two memory areas of a context, the slots (timers) and the event ring: which
+ * mappings the kernel permits and refuses, how much memory they use, and how long they keep the
+ * context alive.
  */
 #include <signal.h>
 #include <sys/personality.h>
