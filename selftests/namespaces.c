@@ -14,7 +14,10 @@
 
 #include "timerheap_test.h"
 
-/* Return: whether @span, a time minus the expected time, is at least 0 and below LOST. */
+/*
+ * Return: whether @span, a time minus the expected time, is at least 0 and below LOST.  LOST is the
+ * longest time that a test waits for an event.
+ */
 #define IN_TIME(span)	((span) >= 0 && (span) < LOST)
 
 /*
@@ -121,7 +124,10 @@ TEST_F(namespace, absolute_deadline_is_a_time_on_clock_of_namespace)
 	ASSERT_EQ(1, th_event(self->map.fd, &event));
 	EXPECT_EQ(at, (int64_t)event.deadline);
 	EXPECT_LE(at, clock_now(variant->clock));
-	/* A past deadline expires at once, and a periodic timer keeps its phase. */
+	/*
+	 * If the deadline is in the past, the timer expires at once.  A periodic timer that starts
+	 * with a past deadline expires at that deadline plus a multiple of the period.
+	 */
 	ASSERT_EQ(0, th_start_at(self->map.fd, 1, at));
 	ASSERT_EQ(1, th_event(self->map.fd, &event));
 	ASSERT_EQ(0, th_start_flags(self->map.fd, 2, at, period, TIMERHEAP_ABSTIME));
@@ -141,7 +147,10 @@ TEST_F(namespace, times_in_mapped_slot_are_on_clock_of_namespace)
 	uint32_t nr = 3;
 	int64_t at, queued;
 
-	/* Repeat until the slot is postponed by a store before the kernel checks it. */
+	/*
+	 * Repeat until the slot is postponed before its first deadline.  The program postpones it
+	 * without a call: it stores a later deadline in the mapped memory of the slot.
+	 */
 	do {
 		th_unmap(&self->map);
 		ASSERT_EQ(0, th_map(&self->map, variant->clock, 4));
@@ -160,9 +169,9 @@ TEST_F(namespace, times_in_mapped_slot_are_on_clock_of_namespace)
 }
 
 /*
- * The kernel rounds deadlines as times of the machine's clock, not of the namespace.  So
- * timers inside and outside of the namespace share a bucket of their queue if their rounded
- * deadlines are the same moment.
+ * The kernel rounds the deadlines of timers with slack as times of the machine's clock, not of the
+ * namespace.  So timers inside and outside of the namespace share a bucket if their rounded
+ * deadlines are the same moment.  A bucket is one heap entry for several timers.
  */
 TEST_F(namespace, slack_rounds_deadline_on_clock_of_machine_not_of_namespace)
 {
@@ -186,8 +195,9 @@ TEST_F(namespace, slack_rounds_deadline_on_clock_of_machine_not_of_namespace)
 		outer_time = rounded(clock_now(variant->clock) - self->ahead + lead, slack);
 		inner_time = outer_time + self->ahead;
 		/*
-		 * A queue gets its first buckets after the start of a timer with slack, too late
-		 * for that timer.  So start such a timer before INFO counts the entries.
+		 * A bucket is one heap entry for several timers.  A queue gets its first buckets
+		 * only after the start of its first timer with slack.  That timer gets a heap entry
+		 * of its own.  So start a timer with slack before INFO counts the heap entries.
 		 */
 		ASSERT_EQ(0, th_start_slack(self->map.fd, 3, inner_time + 1000 * SEC, 0, slack));
 		ASSERT_EQ(0, th_info(self->outer, &before));

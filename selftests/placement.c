@@ -35,8 +35,8 @@ static int cpu_armed_for(int64_t deadline)
 }
 
 /*
- * As cpu_armed_for(), but wait until a CPU is armed for the deadline: the owning CPU may not have
- * handled its notification yet.
+ * As cpu_armed_for(), but wait until a CPU is armed for the deadline.  Code on another CPU only
+ * notifies the CPU that drives the timer's queue.  That CPU may not have armed its hrtimer yet.
  */
 static int wait_armed_for(int64_t deadline)
 {
@@ -50,8 +50,8 @@ static int wait_armed_for(int64_t deadline)
  * Make the CPU that gets the next timer of @fd arm its hrtimer again: start a timer of 1 ms, and
  * wait for its event.
  *
- * An hrtimer that is armed for a stopped timer stays armed until it expires.  The run that expires
- * the timer of 1 ms arms the hrtimer for the first deadline that is left.
+ * After a stop the hrtimer may stay armed for the stopped timer.  When the timer of 1 ms is due,
+ * the CPU expires it, and then arms the hrtimer for the first deadline that is left.
  *
  * Return: whether the event has arrived.
  */
@@ -180,7 +180,10 @@ TEST_F_TIMEOUT(placement, timer_is_queued_on_cpu_that_setup_names, 60)
 		close(fds[cpu]);
 }
 
-/* Timers with slack share a bucket of the CPU that SETUP names, whichever CPUs start them. */
+/*
+ * Timers with slack share a bucket, one heap entry for several timers.  The bucket is in the queue
+ * of the CPU that SETUP names, whichever CPUs start the timers.
+ */
 TEST_F_TIMEOUT(placement, timers_with_slack_share_bucket_of_cpu_that_setup_names, 60)
 {
 	const uint64_t slack = 8 * MSEC;
@@ -200,9 +203,10 @@ TEST_F_TIMEOUT(placement, timers_with_slack_share_bucket_of_cpu_that_setup_names
 		ASSERT_EQ(0, sched_setaffinity(0, sizeof(self->all), &self->all));
 		ASSERT_EQ(0, th_map_setup(&map));
 		/*
-		 * A queue gets its first buckets after the start of its first timer with slack.
-		 * Start such a timer, so that the three timers below find a bucket.  The close of
-		 * @first removes the timer.
+		 * A queue gets its first buckets, heap entries that several timers share, after the
+		 * start of its first timer with slack.  So start a timer with slack in the context
+		 * @first, and close @first, which removes that timer.  Then the three timers below
+		 * can share a bucket.
 		 */
 		first = context_on(cpu);
 		ASSERT_EQ(0, th_start_slack(first, 0, at, 0, slack));
@@ -326,8 +330,9 @@ static void partition_remove(void)
 /*
  * The module follows a cpuset partition that isolates a CPU while the machine runs.  Within about
  * a second, the timers that this CPU starts expire on other CPUs.  When the partition is removed,
- * the timers that this CPU starts expire on it again.  The context is set up before the partition
- * is made.  So the watchdog, not SETUP, reads that the CPU is isolated.
+ * the timers that this CPU starts expire on it again.  The module asks the kernel which CPUs are
+ * isolated in SETUP, and in its watchdog, timers that scan for stuck CPUs.  The context is set
+ * up before the partition is made, so the watchdog finds the isolated CPU.
  */
 TEST_F_TIMEOUT(placement, new_timers_avoid_isolated_partition, 120)
 {
@@ -348,9 +353,9 @@ TEST_F_TIMEOUT(placement, new_timers_avoid_isolated_partition, 120)
 	EXPECT_TRUE(cgroup_write(PARTITION "/cgroup.procs", "0"));
 	EXPECT_EQ(0, run_on(cpu));
 	/*
-	 * Start another timer in each round, since the timer of an earlier round may stay on the
-	 * CPU.  An earlier test may have pinned root's queue of this CPU by TIMERHEAP_ON_CPU.  Then
-	 * the timers that are pending in that queue stay on the CPU.
+	 * Start another timer in each round, since the timer of an earlier round may stay on @cpu.
+	 * An earlier test may have called SETUP as root with TIMERHEAP_ON_CPU and @cpu.  That pins
+	 * root's queue of @cpu: @cpu still expires all timers that are pending in this queue.
 	 */
 	for (; armed == cpu && slot <= CPUS / 2; slot++) {
 		armed = start_and_find_cpu(self->fd, slot, self->at - slot * SEC / 10);
@@ -393,7 +398,10 @@ static int context_of(uid_t uid, bool permitted, int cpu)
 
 	if (fd < 0)
 		return fd;
-	/* SETUP uses the capabilities of the effective user, and charges the real user. */
+	/*
+	 * SETUP checks the capabilities of the effective user.  But the context belongs to the
+	 * real user: its timers are in the queues of that user.
+	 */
 	if (!setresuid(uid, permitted ? 0 : uid, 0))
 		ret = call(fd, TIMERHEAP_IOC_SETUP, &setup);
 	if (setresuid(0, 0, 0) || ret)
@@ -428,8 +436,9 @@ TEST_F_TIMEOUT(placement, pending_timers_move_off_cpu_that_a_partition_isolates,
 		SKIP(return, "the kernel makes no isolated partition");
 	}
 	/*
-	 * make_cpu_rearm() starts a timer of 1 ms, which wakes the watchdog if it sleeps.  The
-	 * watchdog reads which CPUs are isolated, at most once per second.
+	 * The watchdog of the module, timers that scan for stuck CPUs, also reads which CPUs are
+	 * isolated, at most once per second.  It may sleep if no deadline is near.  Then the timer
+	 * of 1 ms that make_cpu_rearm() starts wakes it.
 	 */
 	TH_WAIT_UNTIL(make_cpu_rearm(self->fd) && cpu_armed_for(at[0]) != cpu &&
 		      cpu_armed_for(at[2]) != cpu);

@@ -36,7 +36,10 @@ static struct theap_node nodes[NODES];
 static s64 keys[NODES];
 static u32 nr;
 
-/* Check the heap order, the positions of the nodes, and the list of extraction holes. */
+/*
+ * Check the heap order, the positions of the nodes, and the list of holes.  A bulk extraction takes
+ * all due entries before it repairs the heap.  It leaves a hole for each entry that it takes.
+ */
 static void check_heap(void)
 {
 	u32 pos, holes = 0, hole = THEAP_NO_POS;
@@ -110,9 +113,10 @@ static void trim(void)
 }
 
 /*
- * Continue a bulk extraction.  Each due entry, and each group of four children that is read, takes
- * 1 from @budget.  Remove each due entry if @remove is true, otherwise give it a later key.  @now
- * may be less than in the previous call.
+ * Continue the bulk extraction that theap_extract_begin() has begun: visit entries with keys up to
+ * @now, until none is left or @budget is 0.  Each such entry, and each group of four children that
+ * is read, takes 1 from @budget.  Remove the entry if @remove is true, otherwise give it a later
+ * key.  @now may be less than in the previous call.
  */
 static void extract(s64 now, unsigned int budget, bool remove)
 {

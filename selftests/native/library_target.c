@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Test the ownership of slots in the library: a program allocates, starts, postpones, stops and
- * frees slots, and a simulated kernel checks them.  The input selects one step of either
- * side at a time, so the two sides never run at once.  tools/lib/test.c tests both at once.
+ * Test that events of a slot never go to a later user of that slot.  A program allocates, starts,
+ * postpones, stops and frees slots of the library.  A simulated kernel reads the deadlines of the
+ * slots, and expires those that are due.  The input selects one step of either side at a time, so
+ * the two sides never run at once.  tools/lib/test.c tests both at once.
  */
 #include <string.h>
 
@@ -18,7 +19,10 @@ static uint64_t now;
 static bool owned[SLOTS];
 static uint64_t owner[SLOTS], owners;
 
-/* The kernel's check of a slot, as one step. */
+/*
+ * Do in one step what the kernel does when it checks a slot.  Read the deadline.  If it has passed,
+ * expire the timer, and add an event.  Then store the time of the next check in @queued; 0: none.
+ */
 static void check_slot(unsigned int slot)
 {
 	struct timerheap_slot *s = &slots[slot];
@@ -72,7 +76,10 @@ static void take_event(void)
 	if (!timerheap_next(th, &event))
 		return;
 	MUST(event.slot < SLOTS);
-	/* The event belongs to the present owner of its slot. */
+	/*
+	 * The event must be from the present allocation of its slot, not left over from an earlier
+	 * one.  @user_data of the event is the number of the allocation.
+	 */
 	MUST(owned[event.slot]);
 	MUST(event.user_data == owner[event.slot]);
 	MUST(event.expirations && event.deadline <= event.fired);
@@ -99,7 +106,7 @@ static void step(unsigned int operation, unsigned int slot, unsigned int span)
 		take_event();
 		return;
 	case 3:
-		/* The simulated kernel checks the slot if the check is due. */
+		/* The simulated kernel checks the slot if the time of its check has passed. */
 		if (slots[slot].queued && slots[slot].queued <= now)
 			check_slot(slot);
 		return;
