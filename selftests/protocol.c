@@ -2,9 +2,11 @@
 /*
  * Tests of the protocol of mapped slots.
  *
- * The program starts, stops and postpones timers, and takes events, by loads, stores and
- * exchanges on shared memory.  Usually the program calls KICK only if the kernel would check a slot
- * too late, or to wait for the end of a check.  Tests of KICK also kick slots that need no KICK.
+ * The program starts, stops and postpones timers, and takes events, by loads, stores and atomic
+ * exchanges on shared memory.  At the time @queued of a slot, the kernel checks the slot: it reads
+ * the deadline.  KICK makes the kernel check slots at once.  Usually the program calls KICK only
+ * if @queued is too late, or to wait for the end of a check.  Tests of KICK also kick slots that
+ * need no KICK.
  */
 #include <pthread.h>
 #include <sys/epoll.h>
@@ -17,7 +19,7 @@
 FIXTURE(protocol)
 {
 	struct th_map map;
-	int other;		/* a context that stays open, to read INFO with */
+	int other;		/* a context open longer than @map, to count heap entries by INFO */
 	int64_t before;		/* number of heap entries before the test starts timers */
 };
 
@@ -42,7 +44,7 @@ FIXTURE_TEARDOWN(protocol)
  * Stop, start, postpone
  */
 
-/* A stop is one exchange.  The kernel's next check finds the stop and dequeues the slot. */
+/* A stop stores 0 as the deadline, without a call.  The kernel's next check dequeues the slot. */
 TEST_F(protocol, stop_by_store_needs_no_system_call)
 {
 	struct th_map *map = &self->map;
@@ -107,7 +109,7 @@ TEST_F(protocol, postponed_timer_expires_once_at_last_deadline)
 	EXPECT_TRUE(no_event_for(map, 50 * MSEC));
 }
 
-/* A timer that is moved to before @queued needs a KICK, and then expires at the new deadline. */
+/* A deadline before @queued, the time of the kernel's next check, is met only after a KICK. */
 TEST_F(protocol, earlier_deadline_needs_kick)
 {
 	struct th_map *map = &self->map;
@@ -212,7 +214,7 @@ TEST_F(protocol, periods_do_not_drift)
 	EXPECT_TRUE(no_event_for(map, 20 * MSEC));
 }
 
-/* Let a periodic slot not expire any more, and wait for the end of its present check, if any. */
+/* Let a periodic slot never expire again.  KICK waits for the end of the kernel's check, if any. */
 static void last_check(struct th_map *map, uint32_t n)
 {
 	exchange_deadline(map, n, TIMERHEAP_NEVER);
@@ -314,9 +316,9 @@ TEST_F(protocol, calls_read_stored_fields_and_program_reads_fields_set_by_calls)
 	EXPECT_EQ(8, pending[0].slot);
 	EXPECT_EQ(SLOTS - 1, pending[1].slot);
 	EXPECT_EQ(0, stop_slot(map, 8) | stop_slot(map, SLOTS - 1));
-	/* DRAIN cancels the checks of both timers. */
+	/* DRAIN has also dequeued both slots: the kernel does not check them any more. */
 	EXPECT_EQ(0, map->slots[8].queued | map->slots[SLOTS - 1].queued);
-	/* Slot 7 was stopped by a store and not checked since.  STOP cancels its check. */
+	/* A store has stopped slot 7, but the slot is still queued.  STOP dequeues it. */
 	EXPECT_NE(0, slot->queued);
 	EXPECT_EQ(0, th_stop(map->fd, 7));
 	EXPECT_EQ(0, slot->queued);
@@ -367,7 +369,7 @@ TEST_F(protocol, kick_cancels_check_of_stopped_slot)
 	ASSERT_EQ(3, th_kick(map->fd, (uint32_t[]){ 0, 1, 2 }, 3));
 	for (int i = 0; i < 3; i++)
 		EXPECT_EQ(at, stop_slot(map, i));
-	/* Slots 1 and 2 are stopped.  SLOTS - 1 is idle, in an unused page if pages have 4 KiB. */
+	/* KICK ignores SLOTS - 1: with 4 KiB pages, the kernel has not allocated its page yet. */
 	ASSERT_EQ(3, th_kick(map->fd, numbers, 3));
 	EXPECT_EQ(at, map->slots[0].queued);
 	EXPECT_EQ(0, map->slots[1].queued | map->slots[2].queued);
@@ -493,7 +495,7 @@ TEST_F(protocol, no_expiration_is_lost_while_events_are_unread)
 	}
 }
 
-/* Each run or KICK that adds events is an edge for EPOLLET, even if the ring was not empty. */
+/* Each expiry run or KICK that adds events is an EPOLLET edge, even if the ring was not empty. */
 TEST_F(protocol, each_run_or_kick_with_events_makes_an_epoll_edge)
 {
 	struct epoll_event got, level = { .events = EPOLLIN };
@@ -506,7 +508,7 @@ TEST_F(protocol, each_run_or_kick_with_events_makes_an_epoll_edge)
 	ASSERT_EQ(0, epoll_ctl(by_edge, EPOLL_CTL_ADD, map->fd, &edge));
 	EXPECT_EQ(0, epoll_wait(by_level, &got, 1, 0));
 	for (int i = 0; i < 4; i++) {
-		/* KICK expires timers 0 and 2.  A run expires timers 1 and 3. */
+		/* KICK expires timers 0 and 2.  An expiry run of the kernel expires 1 and 3. */
 		ASSERT_EQ(0, start_slot(map, i, i % 2 ? now() + 20 * MSEC : 1));
 		EXPECT_EQ(1, epoll_wait(by_edge, &got, 1, LOST / MSEC));
 		EXPECT_EQ(0, epoll_wait(by_edge, &got, 1, 0));
@@ -529,11 +531,11 @@ TEST_F(protocol, each_run_or_kick_with_events_makes_an_epoll_edge)
 
 struct tally {
 	int64_t armed[SLOTS];
-	int64_t ended[SLOTS];		/* armings that a start or a stop has ended */
+	int64_t ended[SLOTS];		/* armings (starts) that a later start or stop has ended */
 	int64_t expired[SLOTS];
 };
 
-/* A worker stores to slots, makes calls, or takes events.  PRIVATE both stores and takes. */
+/* A worker stores, makes calls, or takes events.  PRIVATE stores and takes in its own context. */
 enum role { STORES, CALLS, REAPER, PRIVATE };
 
 struct worker {

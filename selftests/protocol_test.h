@@ -185,9 +185,10 @@ static inline bool take_event_no_kick(struct th_map *map, struct timerheap_event
 }
 
 /*
- * Take the next event as take_event_no_kick() does.  If the kernel's next check of the slot is
- * after the deadline, as in a back-off, call KICK, which queues a check at the deadline.  A test
- * that has closed the descriptor cannot call KICK.  Return: whether there was an event.
+ * Take the next event as take_event_no_kick() does.  While the event of a periodic slot is unread,
+ * the kernel checks the slot less often, so its next check may be after the deadline.  If so, call
+ * KICK, which queues a check at the deadline.  A test that has closed the descriptor cannot call
+ * KICK.  Return: whether there was an event.
  */
 static inline bool take_event(struct th_map *map, struct timerheap_event *event)
 {

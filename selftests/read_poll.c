@@ -567,7 +567,7 @@ TEST_F(events, start_discards_the_event_of_the_former_arming)
 	EXPECT_TRUE(th_quiet(self->fd, MSEC));
 }
 
-/* No event of an arming has the user data of the next one. */
+/* An event has the user data of the start that it belongs to, not that of a later start. */
 TEST_F(events, event_has_user_data_of_its_arming)
 {
 	struct timerheap_start start = { .slot = 9, .user_data = 1 };

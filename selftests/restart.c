@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A one-shot timer that has expired stays queued for one more check, so that a restart with the
- * same timeout needs no KICK.  That is so only in a crowded queue, and for timeouts of 136.4 ms or
- * more.
+ * A one-shot timer that has expired stays queued for one more check: at the time @queued, the
+ * kernel reads the deadline again.  So a restart whose new deadline is not before @queued needs no
+ * KICK.  The timer stays queued only in a crowded queue, one of at least 512 timers, and only for
+ * timeouts of 136.4 ms or more.
  *
- * The kernel records the timeout if a call or a KICK starts a one-shot timer of the context, or
- * moves one earlier.  Only a timeout that differs by more than 1/8 replaces the recorded one.  The
- * kernel queues the check of an expired timer 63/64 of the recorded timeout after the expiry.  So a
- * restart before that check, with the recorded timeout, finds @queued before the new deadline.
+ * The kernel records one timeout for each context, if a call or a KICK starts a one-shot timer or
+ * moves one earlier.  Only a timeout that differs by more than 1/8 replaces the recorded one.  When
+ * a timer expires, the kernel queues its check 63/64 of the recorded timeout later.  So a restart
+ * before that check, with the recorded timeout, has a deadline after @queued.
  */
 #include "protocol_test.h"
 
@@ -17,7 +18,7 @@
 FIXTURE(restart)
 {
 	struct th_map map;
-	int other;		/* a context that stays open, to read INFO with */
+	int other;		/* a context open longer than @map, to count heap entries by INFO */
 	int64_t before;		/* number of heap entries when the test begins */
 };
 
@@ -86,13 +87,16 @@ TEST_F(restart, most_restarts_after_expiry_need_no_kick)
 	}
 	EXPECT_EQ(0, wrong);
 	EXPECT_EQ(0, early);
-	/* Permit 200 KICKs: if the host stalls, timers expire before 512 are queued. */
+	/*
+	 * Permit 200 KICKs.  If the host stalls, timers expire while fewer than 512 are queued.
+	 * Such timers do not stay queued, so their restarts need a KICK.
+	 */
 	EXPECT_GE(NR / 5, kicks);
 	nap(2 * TIMEOUT);
 	EXPECT_FALSE(take_event(&self->map, &event));
 }
 
-/* If no restart follows, the next check dequeues the timer. */
+/* If the program does not restart an expired timer, the kernel's next check dequeues it. */
 TEST_F(restart, next_check_dequeues_expired_timer_that_was_not_restarted)
 {
 	struct timerheap_event event;
@@ -111,8 +115,9 @@ TEST_F(restart, next_check_dequeues_expired_timer_that_was_not_restarted)
 }
 
 /*
- * The first restart with a shorter timeout finds @queued after the new deadline, and a KICK moves
- * the check.  The later restarts find 0: the recorded timeout is then 1 ms, below 136.4 ms.
+ * The first restart with the shorter timeout, 1 ms, finds @queued after the new deadline.  So a
+ * KICK moves the kernel's check to that deadline, and records 1 ms.  That is below 136.4 ms, so the
+ * timer is dequeued at each later expiry.  The later restarts find 0 in @queued, and call KICK.
  */
 TEST_F(restart, restart_with_shorter_timeout_expires_at_new_deadline)
 {
