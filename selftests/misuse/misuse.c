@@ -36,7 +36,10 @@ struct object {
 	enum work work;
 	struct timerheap_timer *other;
 	unsigned int called;
-	/* What a start after the release returned; 0 if a second release has succeeded. */
+	/*
+	 * The result of a start after the release: -ESHUTDOWN is correct.  If a second release has
+	 * succeeded, which is wrong, too, this is 0.
+	 */
 	int refused;
 };
 
@@ -158,7 +161,7 @@ static bool start_during_destroy(void)
 	return true;
 }
 
-/* The control: the kernel must not report correct use. */
+/* The control case, without misuse: the kernel must report nothing. */
 static bool correct_use(void)
 {
 	struct object *object = object_make(WORK_LOCK);

@@ -5,18 +5,22 @@
  * Two users, each on a CPU of its own, start, modify and stop one timer each.  The owning
  * CPU, a third CPU, handles notifications and runs the queue.
  *
- * Of the states of a timer the model keeps one bit: is the timer claimed?  lifecycle.pml
- * has all states.  Time runs from 0 to LAST, and FAR is never reached.  If the hrtimer is
- * not armed for a deadline of 1 or 2, the timer is still pending at the end: an error.
+ * Of the states of a timer the model keeps one bit: is the timer claimed, that is, locked by
+ * the user that changes it?  lifecycle.pml has all states.  Time runs from 0 to LAST, and FAR is
+ * never reached.  If the hrtimer is not armed for a deadline of 1 or 2, the timer is still pending
+ * at the end: an error.
  *
- * In the code, a user that has not lowered earliest also notifies the CPU if its deadline is before
- * the armed one.  That helps if another user has lowered earliest, and the host of a virtual
- * machine stops that user before its notification.  The model leaves this out.
+ * @earliest is the first deadline in the inbox, the list of timers moved to an earlier deadline.  A
+ * user that lowers @earliest notifies the owning CPU.  @armed is the time that the hrtimer is armed
+ * for.  In the code, a user whose deadline is before @armed notifies the owning CPU, too.  That
+ * helps if the host of a virtual machine stops the user that has lowered @earliest, before its
+ * notification.  The model leaves this out.
  *
- * (K) and (L) are the barriers of these names in the code.  Two stores wait in a buffer, as on a
- * CPU: of armed by the owning CPU, and of first by a user.  A buffered store of first includes the
- * release of the lock after it, so the lock stays taken until the flush.  A buffer is flushed at
- * any time, and at a full barrier.
+ * Barrier (K) is between a user's store of a deadline and its read of @armed.  Barrier (L) is
+ * between the owning CPU's store of @armed and its read of the first deadline.  Two stores wait in
+ * a buffer, as on a CPU: that of @armed by the owning CPU, and a user's store of @first, the first
+ * deadline in the heap.  A buffered store of @first includes the release of the lock after it, so
+ * the lock stays taken until the flush.  A buffer is flushed at any time, and at a full barrier.
  */
 
 #define LAST	2
@@ -42,18 +46,19 @@
 byte now = 0
 
 /*
- * The timers.  when: the key in the heap.  wanted: the deadline that the user wants; NEVER: the
- * timer is not armed.  inbox: the inbox links the timer.  drained: adjust has drained the timer
- * from the inbox, and has yet to requeue the timer if wanted is before when.
+ * The timers.  @when: the key in the heap.  @wanted: the deadline that the user wants; NEVER: the
+ * timer is not armed.  @inbox: the timer is in the inbox, the list of timers that were moved
+ * earlier.  @drained: adjust() has removed the timer from that list, and next requeues the timer if
+ * @wanted is before @when.
  */
 byte when[2] = BEGIN
 byte wanted[2] = BEGIN
 bool claimed[2], inbox[2], drained[2]
 
 /*
- * The queue.  earliest is the earliest deadline in the inbox, first is that of the heap.  armed is
- * the deadline that the hrtimer is armed for; S64_MIN: a run is on.  ipi_pending: an IPI was sent,
- * and not yet handled.
+ * The queue.  @earliest is the first deadline in the inbox, @first is the first one in the heap.
+ * @armed is the deadline that the hrtimer is armed for; S64_MIN: a run of the queue has begun, and
+ * arms the hrtimer when it ends.  @ipi_pending: an IPI was sent, and not yet handled.
  */
 bool lock
 byte earliest = NEVER, first = BEGIN, armed = BEGIN
@@ -67,7 +72,7 @@ byte armed_buffered = EMPTY
 byte first_buffered[2] = EMPTY
 
 byte users_ended
-byte idle_runs		/* successive runs that have changed nothing, since the last operation */
+byte idle_runs		/* successive runs that changed no timer; 0 after a user's operation */
 bool no_run = true
 
 #define min(a, b)	((a) < (b) -> (a) : (b))
@@ -76,7 +81,7 @@ bool no_run = true
  * The users.
  */
 
-/* The value of first for user me, which reads its own store before the store leaves the buffer. */
+/* The value of @first that the user @me reads: its own buffered store, if there is one. */
 #define my_first	(first_buffered[me] != EMPTY -> first_buffered[me] : first)
 
 inline barrier() { atomic { first_buffered[me] == EMPTY } }
@@ -133,8 +138,9 @@ inline adjust() {
 }
 
 /*
- * A user drains the inbox, and clears earliest.  Another user may find earliest cleared, and first
- * not yet lowered, and then notifies no CPU.  So the user that drains must notify the owning CPU.
+ * A user drains the inbox: adjust() sets @earliest to NEVER, and then this inline lowers @first.
+ * Another user that has just lowered @earliest may read both in between.  Then it finds no early
+ * deadline, and notifies no CPU.  So the user that drains must do so: it sets @lower.
  */
 inline drain() {
 	atomic { !lock -> lock = true };
@@ -202,17 +208,18 @@ end:	do
 }
 
 /*
- * The owning CPU, which reads its own store of armed before the store leaves the buffer.
+ * The owning CPU.
  */
 
+/* The value of @armed that the owning CPU reads: its own buffered store, if there is one. */
 #define my_armed	(armed_buffered != EMPTY -> armed_buffered : armed)
 
 inline flush() { atomic { armed_buffered == EMPTY } }
 
 /*
- * theap_queue_arm() reads the first deadline once, as this inline does with M_ARM_ONCE.
- * Without M_ARM_ONCE this inline reads again until armed is early enough.  spin finds no
- * error in either form; the script check does not define M_ARM_ONCE.
+ * Arm the hrtimer for the first deadline.  theap_queue_arm() in the code reads that deadline once,
+ * and so does this inline with M_ARM_ONCE.  Without M_ARM_ONCE, as in the script check, this inline
+ * reads again until @armed is not after the deadline read.  spin finds no error in either form.
  */
 inline arm() {
 	do
@@ -250,9 +257,9 @@ end:	do
 }
 
 /*
- * Handle the timer at the top: requeue it if it was modified, dequeue it if it was
- * stopped, expire it if it is due.  While the inbox links the timer, the run neither
- * dequeues nor expires it: adjust has to drain the inbox first.
+ * Handle timer @i, whose key in the heap is due: requeue it if it was modified, dequeue it if it
+ * was stopped, and otherwise expire it.  While the timer is in the inbox, the run neither dequeues
+ * nor expires it: the next call of adjust() drains the inbox first.
  */
 inline handle_top(i) {
 	atomic { !claimed[i] ->
@@ -271,12 +278,12 @@ active proctype softirq() {
 end:	do
 	:: atomic { hrtimer <= now -> hrtimer = NEVER; no_run = false };
 		/*
-		 * The run begins, with the lock.  Its store of armed may stay in the buffer after
-		 * the release of the lock, which is no full barrier.
+		 * The run begins: it takes the lock, sets @armed, and releases the lock.  The
+		 * release is no full barrier, so the store of @armed may stay in the buffer.
 		 */
 		atomic { !irqs_off && !lock && armed_buffered == EMPTY ->
 			armed_buffered = S64_MIN };
-		/* Collect a batch, with the lock: handle the timers that are due. */
+		/* Take the lock, and handle all due timers until its release. */
 		atomic { !irqs_off && !lock && armed_buffered == EMPTY ->
 			irqs_off = true; lock = true; run_now = now };
 		do
@@ -289,7 +296,10 @@ end:	do
 			fi
 		od;
 		atomic { first = min(when[0], when[1]); lock = false; irqs_off = false };
-		/* The run ends, with the lock.  Interrupts stay off until arm() has ended. */
+		/*
+		 * The run ends: it takes and releases the lock, and sets @armed to NEVER.
+		 * Interrupts stay off until arm() has ended.
+		 */
 		atomic { !irqs_off && !lock && armed_buffered == EMPTY ->
 			irqs_off = true;
 #ifndef M_ARMED_NOT_RESET
@@ -317,7 +327,7 @@ active proctype clock() {
 
 init {
 	atomic { run user(0, OPS); run user(1, OPS2) };
-	/* No process can take a step: every deadline except FAR has passed. */
+	/* timeout: no process can take a step.  So every deadline except FAR has passed. */
 	timeout ->
 	assert(users_ended == 2 && no_run && !lock && !irqs_off && !ipi);
 	assert(wanted[0] >= FAR && wanted[1] >= FAR)

@@ -10,10 +10,12 @@
  * which arming an event belongs to.
  *
  * All deadlines are equal, so a compare-and-exchange of the deadline succeeds even if another
- * arming has begun.  The deadline is due at any time.  In the code, a user that finds that the slot
- * is being checked kicks the slot.  In this model the user waits for the end of the check.
- * slots.pml has the KICK, and shows the barriers (A) and (B).  Of the ring the model keeps one bit:
- * is the number of the slot in the ring?  ring.pml has the whole ring, and barriers (E) and (F).
+ * arming has begun.  The deadline is due at any time.  To check the slot, the kernel reads the
+ * deadline, and expires the slot if it is due.  In the code, a user that finds a check under way
+ * makes the call KICK, which waits for the end of the check.  In this model the user itself
+ * waits.  slots.pml has the KICK, and the barriers (A) and (B) between accesses to the deadline and
+ * to @queued.  Of the ring, the list of slots with events, the model keeps one bit: does it have
+ * the slot?  ring.pml has the whole ring, and the barriers (E) and (F) at changes of @expirations.
  */
 
 /* The size of the search.  The script check sets these macros. */
@@ -28,9 +30,10 @@
 #endif
 
 /*
- * The slot.  deadline: the slot is pending.  checking: the field queued is CHECKING.  The field
- * expirations has a number, here count, and the flags discarded and reading.  data is what the user
- * wants to have in the event.
+ * The slot.  @deadline: the slot has a deadline, so it is pending.  @checking: the kernel is
+ * checking the slot; in the code, its field @queued is CHECKING.  @count, @discarded and @reading
+ * are the number and the two flags in the field @expirations.  @data is the field @user_data, which
+ * the reader copies into the event.
  */
 bool deadline, checking
 byte count, data
@@ -40,7 +43,7 @@ bool in_ring
 /* For the assertions, and to bound the search. */
 byte arming		/* the number of the last arming, counted from 1 */
 byte periods		/* how often the last arming can still expire */
-byte counted_for	/* the number of the arming of the last counted expiration */
+byte counted_for	/* the number of the arming whose expiration last raised @count */
 byte oldest		/* the number of the first arming whose events the reader may get */
 byte data_of_arming	/* the value of data when the last arming began */
 /*
@@ -54,7 +57,10 @@ byte users_ended
 #define word_unchanged	(count == n && discarded == d && reading == r)
 #define word_is_0	(count == 0 && !discarded && !reading)
 
-/* If expirations is unchanged, replace its value and set ok.  Otherwise clear ok. */
+/*
+ * A compare-and-exchange of the field @expirations: if it still has the value that the process has
+ * loaded, replace the value and set @ok.  Otherwise clear @ok.
+ */
 inline exchange_word(number, is_discarded, is_reading) {
 	if
 	:: word_unchanged -> count = number; discarded = is_discarded; reading = is_reading; ok = true
@@ -63,7 +69,7 @@ inline exchange_word(number, is_discarded, is_reading) {
 }
 
 /*
- * The user.  old, n, d, r and ok are local variables.
+ * The operations of a user.  @old, @n, @d, @r and @ok are local variables of the process user().
  */
 
 /*
@@ -125,8 +131,9 @@ inline start() {
 		if
 		:: ok ->
 			/*
-			 * If the timer is pending, the start replaces the deadline.  That ends the
-			 * armed expiration and begins another one, but no other arming.
+			 * If the timer is pending, the start only replaces the deadline.  So the
+			 * expiration at the old deadline ends, and one at the new deadline begins.
+			 * Both belong to the same arming.
 			 */
 			if
 			:: old -> ended++
@@ -165,8 +172,9 @@ proctype user(byte ops; bool alone) {
 }
 
 /*
- * The kernel.  A run adds the number of the slot to the ring after the check, so meanwhile a second
- * run may check the slot again.
+ * The kernel, with two expiry runs.  A run checks the slot: it removes a due deadline, and counts
+ * the expiration.  After the check, the run adds the slot to the ring, the list of slots with
+ * events.  Before that addition, the other run may check the slot again.
  */
 active [2] proctype kernel() {
 	bool due, first;
@@ -254,7 +262,10 @@ again:			skip
 
 init {
 	atomic { run user(OPS, OPS2 == 0); run user(OPS2, false) };
-	/* No process can take a step: the timer is idle, and each expiration has ended once. */
+	/*
+	 * timeout: no process can take a step.  So the timer is idle, and each expiration has ended
+	 * once.
+	 */
 	timeout ->
 	assert(users_ended == 2 && !deadline && !checking && !in_ring);
 	assert(word_is_0 && begun == ended)

@@ -92,7 +92,7 @@ proctype thread() {
 
 	do
 	:: ops == OPS -> break
-	/* A thread may own two slots.  It pushes mine, which it popped last, before other. */
+	/* A thread may own two slots: @mine, popped last, and @other.  It pushes @mine first. */
 	:: ops < OPS && mine == END -> ops++; pop()
 	:: ops < OPS && mine != END && other == END -> ops++; other = mine; mine = END; pop()
 	:: ops < OPS && mine != END -> ops++; push()

@@ -3,16 +3,19 @@
  * The life of one timer (timer.c, owner.c, run.c): does each arming end by exactly one stop
  * or expiry, and is the timer never used after it was freed?
  *
- * Two users start, modify and stop the timer in any order.  Meanwhile the run expires it.
+ * Two users start, modify and stop the timer in any order.  To start or modify the timer, a user
+ * claims it: puts it into MODIFYING, which is a lock.  Meanwhile the expiry run expires the timer.
  * With OTHER_OWNER, another CPU drains the inbox, too.  At the end the timer may be stopped
  * synchronously and freed.
  *
- * The model represents the heap by the key of this timer, and the inbox by four flags:
+ * The owner is the process that holds the lock of the queue.  The model represents the heap by the
+ * key of this timer, and the inbox, the list of timers that were moved earlier, by four flags:
  *
- *	inbox		the list of the inbox has the timer
- *	drained		the owner has drained the timer from that list, and adjusts it next
- *	claimed		the owner has drained the timer while a caller had claimed it
- *	link_used	the timer's link is in use: it does not point at itself
+ *	inbox		the list has the timer
+ *	drained		the owner has removed the timer from the list; next it requeues the timer if
+ *			the timer is still to be moved earlier
+ *	claimed		as @drained, but the timer is claimed: the owner handles it later
+ *	link_used	the timer's link, its list node, is in use: it does not point at itself
  *
  * Time runs from 0 to LAST, and FAR is never reached.  If the code loses a move of the timer from
  * FAR to 1, the timer is still pending at the end: an error.
@@ -35,7 +38,7 @@
 #define REPEATS	 0	/* how often, at most, an expiry queues the timer again */
 #endif
 #ifndef EXHAUSTED
-#define EXHAUSTED 0	/* how often, at most, adjust has no budget to requeue a drained timer */
+#define EXHAUSTED 0	/* how often, at most, adjust() ends early, at its limit of timers */
 #endif
 
 #include "states.pml"
@@ -50,7 +53,7 @@ byte now = 0
 bool in_heap, link_used, pushed
 byte when, nextwhen, active_count
 
-/* The queue.  earliest is the earliest deadline in the inbox, first is that of the heap. */
+/* The queue.  @earliest is the first deadline in the inbox, @first is the first in the heap. */
 bool lock, inbox, drained, claimed
 byte earliest = NEVER, first = NEVER
 
@@ -58,7 +61,7 @@ byte earliest = NEVER, first = NEVER
 byte wanted = NEVER	/* the deadline that the users want; NEVER: not armed */
 byte users_ended
 byte restarts = RESTARTS, repeats = REPEATS, exhausted = EXHAUSTED
-byte idle_runs		/* successive runs that have changed nothing, since the last operation */
+byte idle_runs		/* successive runs that changed no timer; 0 after a start, modify, stop */
 bool in_function, no_run = true, freed
 
 #define min(a, b)	((a) < (b) -> (a) : (b))
@@ -66,8 +69,8 @@ bool in_function, no_run = true, freed
 #define check_not_freed()	assert(!freed)
 
 /*
- * The operations of any CPU: stop; and claim, schedule, cancel and commit.  ok, from, to, e and d
- * are local variables of the caller.
+ * The operations of any CPU: stop(); and those in a claim, which are claim(), then schedule() or
+ * cancel(), then commit().  @ok, @from, @to, @e and @d are local variables of the calling process.
  */
 
 /*
@@ -155,7 +158,7 @@ inline cancel() {
 }
 
 inline commit() {
-	/* A claim that ends in another state than it began in leaves the timer queued. */
+	/* If the claim has changed the timer's state, the timer is queued in the new state. */
 	atomic { assert(to == from || (to != NO_STATUS && to != REMOVED)) };
 	atomic { idle_runs = 0; modifying_to(to) }
 }
@@ -164,8 +167,8 @@ inline start() { claim(); schedule(); commit() }
 inline choose_deadline() { if :: d = 1 :: d = 2 :: d = FAR fi }
 
 /*
- * Operations of the owner, which holds the lock.  ok, s and changed are local variables of the
- * owner; in a run top_waiting, run_now and to_call are, too.
+ * Operations of the owner, the process that holds the lock of the queue.  @ok, @s and @changed are
+ * its local variables.  A run also has the local variables @top_waiting, @run_now and @to_call.
  */
 
 inline requeue(from) {
@@ -198,8 +201,8 @@ inline remove() {
 }
 
 /*
- * Drain the inbox, and requeue the timer if it was moved earlier.  At the end ok is true if
- * the inbox is empty.
+ * Drain the inbox, the list of timers that were moved to an earlier deadline, and requeue the timer
+ * if it was.  At the end @ok is true if the inbox is empty.
  */
 inline adjust() {
 #ifndef M_CLAIMED_FORGOTTEN
@@ -230,7 +233,7 @@ inline adjust() {
 		link_used = false;
 #endif
 		if
-		/* The claim lasts longer than the owner waits: adjust the timer later. */
+		/* Another process keeps the timer claimed: leave it to a later call of adjust(). */
 		:: atomic { status == MODIFYING -> drained = false; claimed = true }
 		:: atomic { status != MODIFYING -> s = status };
 			try_queued_to_moving(s);
@@ -285,7 +288,7 @@ inline expire() {
 	:: ok ->
 #endif
 		check_not_freed(); assert(in_heap);
-		/* The timer is armed, was not stopped, and does not expire early. */
+		/* The timer is armed, was not stopped, and does not expire before its deadline. */
 		assert(wanted != NEVER);
 		assert(wanted <= run_now);
 		changed = true;
@@ -311,8 +314,8 @@ active proctype softirq() {
 	bool ok, top_waiting, inbox_empty, more, changed;
 end:	do
 	/*
-	 * If a claim of a drained timer lasts long, the code begins a run THEAP_CLAIM_DELAY later.
-	 * The model begins the run when the claim has ended.
+	 * If adjust() skips a timer that another process keeps claimed, the code begins a run
+	 * THEAP_CLAIM_DELAY later.  The model begins that run when the claim has ended.
 	 */
 	:: atomic { min(first, earliest) <= now || (claimed && status != MODIFYING) -> no_run = false };
 		more = true;
@@ -350,7 +353,7 @@ end:	do
 			od
 		:: else -> break
 		od;
-		/* At most 2 successive runs find no work, unless an operation is between them. */
+		/* Without an operation in between, at most 2 successive runs find no work. */
 		atomic {
 			idle_runs = (changed -> 0 : idle_runs + 1);
 			assert(idle_runs <= 2);
@@ -368,7 +371,10 @@ active proctype clock() {
 }
 
 #ifdef OTHER_OWNER
-/* Another CPU drains the inbox, after an addition to it or to stop another timer synchronously. */
+/*
+ * Another CPU takes the lock and drains the inbox.  In the code, a CPU does so after it has added a
+ * timer to the inbox, or while it stops another timer synchronously.
+ */
 active proctype other_owner() {
 	byte s;
 	bool ok, changed;
@@ -386,7 +392,7 @@ proctype user() {
 		if
 		:: choose_deadline(); start()
 		:: stop()
-		/* Stop the timer in a claim, as the call STOP does for a slot. */
+		/* Claim the timer to stop it, as the ioctl STOP does with the timer of a slot. */
 		:: claim(); cancel(); commit()
 		fi
 	:: else -> break
@@ -430,14 +436,14 @@ init {
 		}
 	:: true
 	fi;
-	/* No process can take a step: every deadline except FAR has passed. */
+	/* timeout: no process can take a step.  So every deadline except FAR has passed. */
 	timeout ->
 	assert(users_ended == 2 && no_run && !lock);
 	assert(!transient(status));
 	assert(wanted == NEVER || wanted == FAR);
 	/*
-	 * The inbox may hold a timer that the owner rekeyed to NEVER, and that a user then moved to
-	 * FAR.
+	 * The owner may have set the timer's key in the heap to NEVER.  If a user then moves the
+	 * timer to FAR, the user adds it to the inbox, and no run drains it before FAR.
 	 */
 	assert(!drained && !claimed && link_used == inbox && (!inbox || earliest == FAR));
 	assert(pending(status) == (wanted != NEVER))
