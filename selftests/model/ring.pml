@@ -2,25 +2,29 @@
 /*
  * The event ring (module/device/ring.c, slot.c): is each expiration read once?
  *
- * Two slots expire, in two processes of the kernel.  Meanwhile the reader takes events, and may let
- * the ring grow.  A growth copies one entry in each hold of the lock.
+ * Two slots, timers in memory that the program shares, expire in two processes of the kernel.  An
+ * expiry adds the number of its slot to the ring if the slot has no unread expiration.  Meanwhile
+ * the reader removes numbers and reads the events of these slots.  It may also let the ring grow,
+ * which copies one entry in each hold of the ring's lock.
  *
- * Of the timer of a slot the model keeps one bit: is the timer claimed?  As in a run, the
- * number of the slot is added to the ring after the claim has ended.  In the code, a call adds the
- * number before its claim ends.  That has the same effect as an addition directly after the claim,
- * before any step of another process.  spin searches this order, too.
+ * A slot's timer is claimed, which means locked, during an expiry.  The model keeps only this bit
+ * of the timer.  A process adds the number after the claim has ended, as an expiry run does in the
+ * code.  In the code, a call such as KICK adds the number before its claim ends.  That has the same
+ * effect as an addition directly after the claim, before any step of another process.  spin
+ * searches this order, too.
  *
- * The n-th expiry of a slot has n as its deadline and as its time.  An event with which the reader
- * has read n expirations of a slot is too old if its deadline is less than n.  An event is early if
- * its time is less than its deadline.
+ * The n-th expiry of a slot has the deadline n, and happens at time n.  An event with which the
+ * reader has read n expirations of a slot is too old if its deadline is less than n.  An event is
+ * early if its time is less than its deadline.
  *
- * (C) to (F) are the barriers of these names in the code.  Only the reader's store of head waits in
- * a buffer, as on a CPU.  The buffer is flushed at any time, and at a full barrier.  A mutant that
- * lacks a barrier other than (E) executes the two steps that the barrier orders in the other order.
+ * (C) to (F) are the barriers of these names in the code.  Only the reader's store of @head, its
+ * position in the ring, waits in a buffer, as on a CPU.  The buffer is flushed at any time, and at
+ * a full barrier.  A mutant that lacks a barrier other than (E) executes the two steps that the
+ * barrier orders in the other order.
  */
 
 #define SLOTS	2
-#define ENTRIES	2	/* SLOTS, rounded up to a power of two, before a growth */
+#define ENTRIES	2	/* of the ring before it grows: SLOTS, rounded up to a power of two */
 #define EMPTY	255	/* the store buffer holds no store */
 
 /* The size of the search.  The script "check" sets these macros. */
@@ -58,7 +62,7 @@ inline ring_put() {
 	atomic { !lock -> lock = true };
 #endif
 	t = tail;
-	/* There is a free entry, and no other entry has this number. */
+	/* The ring has a free entry, and does not have the number of slot i yet. */
 	atomic {
 		assert(t - head < nr);
 		assert(t == head || entry(head) != i)
@@ -127,8 +131,8 @@ end:	do
 }
 
 /*
- * The reader: the program, or a call.  A call puts an event back if it cannot write the
- * event to the program's memory.
+ * The reader of events: the program itself, or the kernel in a call such as read().  If the call
+ * cannot write an event to the program's memory, it puts the event back into the slot and the ring.
  */
 
 inline read_fields() {
@@ -231,7 +235,7 @@ end_d:		my_head != tail;
 }
 
 #ifdef M_GROW_BESIDE_READER
-/* A second process lets the ring grow while the reader removes numbers. */
+/* A second process lets the ring grow while the reader removes numbers of slots from the ring. */
 active proctype second_process() {
 	byte i, t, my_head;
 	my_head = head;

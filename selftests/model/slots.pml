@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The protocol of a mapped slot (module/device/slot.c, libtimerheap): is the slot checked
- * in time, and does each arming end once?
+ * The protocol of a mapped slot, a timer that a program arms in shared memory
+ * (module/device/slot.c, libtimerheap): is the slot checked in time, and does each arming end once?
+ * To check the slot, the kernel reads its @deadline, and expires the slot if it is due.
  *
- * Two users start, postpone and stop the timer of one slot in any order, in memory or by
- * calls.  Meanwhile the run expires it.
+ * Two users start, postpone and stop the slot in any order, in memory or by calls.  Meanwhile the
+ * expiry run of the kernel checks the slot when the slot's timer is due.
  *
- * Of the slot's timer the model keeps two things: the time at which the timer is queued, and
- * whether a call or the run has claimed it.  lifecycle.pml has its states.  Time runs from 0
- * to LAST, and FAR is never reached.  If the deadline is 1 or 2 but the timer is queued at
- * FAR, the slot is still pending at the end: an error.
+ * Of the slot's timer in the kernel the model keeps two things: the time for which the timer is
+ * queued, and whether a call or the run has claimed (locked) it.  lifecycle.pml has the states of a
+ * timer.  Time runs from 0 to LAST, and FAR is never reached.  If the deadline is 1 or 2 but the
+ * timer is queued for FAR, the slot is still pending at the end: an error.
  *
- * (A) and (B) are the barriers of these names in the code.  Only the kernel's store of queued waits
- * in a buffer, as on a CPU.  The buffer is flushed at any time, at a full barrier, and before the
- * claim ends.  The program's store of deadline needs no buffer, since it is an exchange.  In the
- * mutant without (A), the program loads queued before this exchange.
+ * (A) and (B) are the barriers of these names in the code.  In @queued the kernel publishes the
+ * time of its next check.  Only this store of @queued waits in a buffer, as on a CPU.  The buffer
+ * is flushed at any time, at a full barrier, and before the claim ends.  The program's store of
+ * @deadline needs no buffer, since it is an exchange.  In the mutant without (A), the program loads
+ * @queued before this exchange.
  */
 
 #define LAST	3
 #define FAR	4
-#define CHECKING 5	/* the value of queued during a check; it is after each deadline */
+#define CHECKING 5	/* the value of @queued during a check, later than every deadline */
 #define EMPTY	6	/* the store buffer holds no store */
 
 /* The size of the search.  The script "check" sets these macros, except OPS2. */
@@ -37,16 +39,17 @@
 #endif
 
 /*
- * After this number of failed exchanges a check gives up, and the next check follows one unit of
- * time later.  In slot.c the number is 4.
+ * If this number of exchanges of the deadline has failed, the check of the slot gives up.  The next
+ * check follows one unit of time later.  In slot.c the number is 4.
  */
 #define TRIES	2
 
 byte now = 0
 
 /*
- * The slot, and its timer.  timer_at is the time at which the timer is queued; 0: the timer
- * is not queued.  claimed is true while a call or the run has claimed the timer.
+ * The slot, and its timer in the kernel.  timer_at is the time for which the timer is queued; 0:
+ * the timer is not queued.  claimed is true while a call or the expiry run has claimed (locked) the
+ * timer.
  */
 byte deadline, period, queued, timer_at
 byte queued_buffered = EMPTY
@@ -70,8 +73,9 @@ inline barrier() { atomic { queued_buffered == EMPTY } }
 inline store_queued(t) { atomic { queued_buffered == EMPTY -> queued_buffered = t } }
 
 /*
- * End the arming if the timer is one-shot: expire_due() has stored @next in the deadline, and
- * @next is 0.  A periodic timer is armed again at once, so the number of armings stays.
+ * Record an expiry of the slot.  @next is the deadline that expire_due() has stored.  If @next is
+ * 0, the slot is one-shot, and its arming ends.  A periodic slot is armed again at once, so the
+ * number of armings stays.
  */
 inline record_expiry() { atomic {
 	assert(!stopped);
@@ -102,8 +106,10 @@ inline expire_due() {
 }
 
 /*
- * The deadline is later than run_now.  In slot.c the next check is at the deadline.  The model may
- * also defer the check to LAST, so that queued is after the deadline, as for a slot that backs off.
+ * The deadline @seen is later than run_now: choose @next, the time of the next check.  In slot.c
+ * the next check is at the deadline.  The model may also defer the check to LAST, so that @queued
+ * is later than the deadline.  The code does that for a periodic slot that backs off: it checks the
+ * slot less often while the program leaves its event unread.
  */
 inline next_check() {
 	if
@@ -151,9 +157,10 @@ inline check() {
 }
 
 /*
- * Queue the timer at t, and set ok; or fail for lack of memory, and clear ok.  In slot.c no call
- * fails this way.  If the queue is full, the first try fails, and the call lets the queue grow.
- * The second try succeeds even without memory, in the queue that has the timer's reservation.
+ * Queue the timer for the time @t, and set @ok; or fail for lack of memory, and clear @ok.  In
+ * slot.c this failure does not end the call.  If the queue is full, the call lets the queue grow,
+ * and tries again.  The second try succeeds even without memory: it uses the queue that has a
+ * position reserved for the timer.
  */
 inline schedule(t) { atomic {
 	if
@@ -186,10 +193,10 @@ inline kick_claimed() {
  */
 
 /*
- * KICK: check the slot in a claim.  The clock is read before the claim, which may have to wait.  If
- * the deadline is due, slot.c reads the clock again in the claim.  The model leaves out this second
- * reading, which changes @fired of the event and, for a periodic slot, the counted periods and the
- * next deadline.
+ * KICK: claim (lock) the slot's timer, and check the slot.  The clock is read before the claim,
+ * which may have to wait.  If the deadline is due, slot.c reads the clock again after it has
+ * claimed the timer.  The model leaves out the second reading.  A later time would change only
+ * @fired of the event and, for a periodic slot, the counted periods and the next deadline.
  */
 inline kick() {
 	run_now = now;
@@ -199,17 +206,17 @@ inline kick() {
 }
 
 /*
- * START, or MODIFY if if_pending is true: change the timer, then queued, then deadline.  If the
- * deadline of a periodic slot has already passed, the timer is first queued at the next deadline.
- * So the slot expires only after the step that may fail for lack of memory.
+ * START, or MODIFY if if_pending is true: queue the timer, then store @queued, then @deadline.  If
+ * the deadline of a periodic slot has already passed, the timer is first queued for the next
+ * deadline.  So the slot expires only after schedule(), which may fail for lack of memory.
  *
  * Differences between the code of slot.c and this inline:
  *
  *  - The code reads the clock before the claim.
- *  - The code writes period after deadline.  The claim prevents a check between the two stores.
+ *  - The code writes @period after @deadline.  The claim prevents a check between the two stores.
  *  - MODIFY of an idle slot changes nothing.
  *  - START of an idle slot discards its expirations.  discard.pml has the discard.
- *  - MODIFY tries its exchange at most 4 times in a claim, and then claims again.
+ *  - MODIFY tries to exchange @deadline at most 4 times in a claim, and then claims again.
  *  - If the deadline has passed, the code ends the claim, and kicks the slot in a second claim.
  */
 inline arm(if_pending) {
@@ -252,7 +259,10 @@ inline exchange_deadline(if_pending) { atomic {
 	fi
 } }
 
-/* STOP: clear queued, then deadline, and then cancel the timer. */
+/*
+ * STOP: clear @queued, then @deadline, and then cancel the timer.  So a program that reads the
+ * deadline 0, and starts the slot, also reads 0 in @queued, and kicks the slot.
+ */
 inline disarm() {
 	claim();
 #ifdef M_DISARM_QUEUED_LAST
@@ -293,7 +303,7 @@ inline stop() {
  */
 inline kick_if_needed() {
 #ifndef M_NO_A
-	q = queued;	/* (A) is between the exchange and this load */
+	q = queued;	/* (A): load @queued after the exchange of @deadline */
 #endif
 	if
 #ifdef M_KICK_ONLY_IF_LATER
@@ -311,7 +321,7 @@ inline kick_if_needed() {
 	fi
 }
 
-/* In the mutant without (A), load queued before the exchange. */
+/* In the mutant without barrier (A), load @queued before the exchange of @deadline. */
 inline load_queued_early() {
 #ifdef M_NO_A
 	q = queued
@@ -377,9 +387,10 @@ proctype user(byte n) {
 }
 
 /*
- * After a check, a slot without a deadline may stay queued for one more check, at LAST.  In slot.c
- * such a check follows only the expiry of a one-shot slot.  In the mutant M_LINGER_NOT_QUEUED the
- * program reads the time of that check in queued, but the timer is not queued.
+ * If a check finds or leaves no deadline, the timer may stay queued for one more check, at LAST.
+ * In slot.c the timer stays queued only after the expiry of a one-shot slot: a restart then needs
+ * no KICK.  In the mutant M_LINGER_NOT_QUEUED @queued has the time of that check, but the timer is
+ * not queued.
  */
 inline linger() {
 	if
@@ -407,7 +418,7 @@ end:	do
 	od
 }
 
-/* Flush the store buffer: the program can read the new queued. */
+/* Flush the store buffer: the program can read the new value of @queued. */
 active proctype store_buffer() {
 end:	do
 	:: atomic { queued_buffered != EMPTY ->

@@ -34,9 +34,10 @@ byte status = NO_STATUS
 #define LEAVE(from, to)	atomic { assert(status == from); status = to }
 
 /*
- * The claim.  The code retries until the state is stable and the exchange succeeds.  The
- * model blocks until the state is stable instead.  So a claim that waits forever is a deadlock,
- * which the script "check" finds.  The script would not find retries without end.
+ * The claim: lock a timer by a change of its state to MODIFYING.  The code retries until the state
+ * is stable (no other process has locked the timer) and the exchange succeeds.  The model blocks
+ * until the state is stable instead.  So a claim that waits forever is a deadlock, which the script
+ * "check" finds.  The script would not find retries without end.
  */
 inline try_stable_to_modifying(from) {
 	atomic { !transient(status) -> from = status; ok = false;

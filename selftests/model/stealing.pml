@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A queue whose CPU gets stuck (arm.c, steal.c, watchdog.c): do other CPUs run what is due?
+ * A queue whose CPU gets stuck (arm.c, steal.c, watchdog.c): do other CPUs run what is due?  A
+ * thief, which is another CPU, steals an overdue queue: the thief runs the due timers.
  *
  *	process		CPU		what it does
- *	softirq		owning CPU	runs the queue when hrtimer or resume expires;
+ *	softirq		owning CPU	runs the queue when @hrtimer or @resume expires;
  *					serves watchdog timer 0
  *	ipi_handler	owning CPU	arms the hrtimer, or defers the run
  *	thief		thief's CPU	runs the overdue queue when watchdog timer 1 or
- *					thief_resume expires; serves watchdog timer 1
+ *					@thief_resume expires; serves watchdog timer 1
  *	user		third CPU	starts, modifies and stops the timer
  *	other_cpu	fourth CPU	serves the watchdog timers that were moved to it
  *
- * resume and thief_resume are hrtimers.  resume unthrottles the queue after a throttled run of the
- * owning CPU, or after a deferred notification.  thief_resume continues a thief's run that was
- * throttled.  Each of the two watchdog timers is the peer of the other one.
+ * @resume and @thief_resume are hrtimers.  A run of the queue is throttled if it has reached a
+ * limit of CPU time; then the run ends early.  @resume ends the throttling on the owning CPU, and
+ * @thief_resume continues the run of a thief.  A notification is an IPI by which another CPU makes
+ * the owning CPU arm its hrtimer.  A limit of CPU time may defer a notification: then @resume runs
+ * the queue or arms the hrtimer, later.  Each of the two watchdog timers is the peer of the other
+ * one.
  *
  * The module also steals after a run, when it unthrottles a queue, and before a task sleeps.  The
  * model leaves out these steals: they run the queue earlier than the watchdog would.
@@ -28,18 +32,19 @@
  *    the deadline and move it.
  *
  * When the recovered CPU has no more work, the owning CPU's hrtimer must be set to the first
- * deadline or earlier.  armed must not be less than the time to which the hrtimer is set.
+ * deadline or earlier.  @armed must not be less than the time to which the hrtimer is set: other
+ * CPUs notify the owning CPU only of deadlines before @armed.
  *
- * Watchdog timer 0 is on the owning CPU, and watchdog timer 1 on the thief's CPU.  If the
- * peer of a watchdog timer finds it late, that timer moves to the fourth CPU.  The fourth
- * CPU does not get stuck.  It does not steal: the other CPUs must not need its help.  watchdog.c
- * may also choose another CPU when it wakes or arms a watchdog timer; the model does not.
+ * Watchdog timer 0 is on the owning CPU, and watchdog timer 1 on the thief's CPU.  If a watchdog
+ * timer is late, its peer moves it to the fourth CPU.  The fourth CPU does not get stuck.  It does
+ * not steal: the other CPUs must not need its help.  watchdog.c may also choose another CPU when it
+ * wakes or arms a watchdog timer; the model does not.
  *
- * Time is 0 or SOON, and may stay 0.  LATER is never reached.  There is one timer, and a
- * claim of it is one step: lifecycle.pml has the steps of a claim.
+ * Time is 0 or SOON, and may stay 0.  LATER is never reached.  There is one timer, and a claim of
+ * it, which locks it, is one step: lifecycle.pml has the steps of a claim.
  *
- * The model executes steps in the order of the code, and delays no store.  In a
- * mutant that lacks a barrier, the load after the missing barrier is executed too early.
+ * The model executes steps in the order of the code, and delays no store.  In a mutant that lacks a
+ * barrier, the load after the missing barrier is executed too early.
  */
 
 #define S64_MIN		0	/* earlier than every deadline */
@@ -48,8 +53,9 @@
 #define NEVER		4
 
 /*
- * OPS is the number of operations of the user.  LIMITED is how often, at most, a run is
- * throttled or a notification is deferred.  The script "check" sets both.
+ * OPS is the number of operations of the user.  LIMITED is how often, at most, a limit of CPU time
+ * throttles a run of the queue, or defers a notification of the owning CPU.  The script "check"
+ * sets both.
  */
 #ifndef OPS
 #define OPS	1
@@ -71,16 +77,18 @@
 byte now = 0
 
 /*
- * The timer.  when: the key in the heap.  wanted: the deadline that the user wants; NEVER: the
- * timer is not armed.  inbox: the inbox links the timer.  drained: the code that holds the lock has
- * drained the timer from the inbox, and next requeues the timer if wanted is before when.
+ * The timer.  when: its key in the heap.  wanted: the deadline that the user wants; NEVER: the
+ * timer is not armed.  inbox: the timer is in the inbox, the list of timers that were moved
+ * earlier.  drained: the code that holds the queue's lock has removed the timer from the inbox.
+ * That code then requeues the timer if @wanted is earlier than @when.
  */
 byte when = NEVER, wanted = NEVER
 bool inbox, drained
 
 /*
- * The queue.  earliest is the earliest deadline in the inbox, first is that of the heap.  armed is
- * the deadline that the hrtimer is armed for; S64_MIN: no CPU needs to be notified.
+ * The queue.  @earliest is the earliest deadline in the inbox, @first is that of the heap.  @armed
+ * is the deadline that the hrtimer is armed for.  If @armed is S64_MIN, the owning CPU needs no
+ * notification of an earlier deadline: at the end of its run or throttling it reads the deadlines.
  */
 bool lock, ipi_pending
 byte earliest = NEVER, first = NEVER, armed = NEVER
@@ -90,9 +98,9 @@ byte hrtimer = NEVER
 bool ipi, irqs_off
 
 /*
- * own_run, stolen_run: a run of the owning CPU, or of the thief, is on.  holder: the CPU that holds
- * the lock in its run.  stuck: the CPU that is stuck.  resume, thief_resume: the hrtimer of this
- * name is armed, and may fire at any time.
+ * own_run, stolen_run: the owning CPU, or the thief, is running the queue.  holder: the CPU that
+ * holds the queue's lock in its run.  stuck: the CPU that is stuck.  resume, thief_resume: the
+ * hrtimer of this name is armed, and may fire at any time.
  */
 bool own_run, stolen_run
 byte holder = NO_CPU
@@ -110,7 +118,7 @@ byte until = NEVER, expires[2] = NEVER
 /* Whether each of the two watchdog timers was moved to the fourth CPU. */
 bool moved[2]
 
-byte limited	/* how many runs were throttled or notifications deferred so far */
+byte limited	/* how many runs were throttled, or notifications of the CPU deferred, so far */
 
 #define min(a, b)	((a) < (b) -> (a) : (b))
 
@@ -153,7 +161,7 @@ inline notify() {
 	fi
 }
 
-/* Arm the hrtimer if the first deadline is before armed.  The owning CPU has interrupts off. */
+/* Arm the hrtimer if the first deadline is before @armed.  The owning CPU has interrupts off. */
 inline arm() {
 	read_first();
 	if
@@ -181,8 +189,9 @@ inline defer() {
 }
 
 /*
- * Arm the hrtimer when the throttling ends and nothing is due.  The mutant M_UNTHROTTLE_ARMS_EARLY
- * arms it for the first deadline that was read before armed became NEVER.
+ * End the throttling of the queue when no timer is due: arm the hrtimer for the first deadline.
+ * The mutant M_UNTHROTTLE_ARMS_EARLY arms it for the deadline that was read before @armed became
+ * NEVER.  So it may miss an earlier deadline that was stored in between.
  */
 inline unthrottle() {
 	atomic { !irqs_off -> irqs_off = true };
@@ -211,7 +220,8 @@ inline run_throttled(cpu) {
 }
 
 /*
- * A run.  The owning CPU holds the lock with interrupts off.
+ * A run of the queue: the owning CPU or the thief expires the due timers.  The owning CPU has
+ * interrupts off while it holds the queue's lock.
  */
 
 #define may_lock(cpu)	(!lock && (cpu == THIEF_CPU || !irqs_off))
@@ -269,7 +279,7 @@ inline collect(cpu) {
 	irqs_off = irqs_off && cpu == THIEF_CPU
 }
 
-/* After each batch the run goes on, ends, or is throttled because its CPU budget is spent. */
+/* After each batch of due timers the run goes on, ends, or is throttled by its CPU budget. */
 inline run_to_end(cpu) {
 	do
 	:: collect(cpu);
@@ -295,13 +305,16 @@ inline run_to_end(cpu) {
 	}
 }
 
-/* Run the queue on the owning CPU, since hrtimer or resume has expired. */
+/* Run the queue on the owning CPU, since the hrtimer @hrtimer or @resume has expired. */
 inline queue_run() {
 	atomic { may_lock(OWNING_CPU) -> assert(!own_run); begin_run(OWNING_CPU) };
 	run_to_end(OWNING_CPU)
 }
 
-/* May the thief steal?  A run of the owning CPU does not prevent it: that run may be stuck. */
+/*
+ * May the thief steal the queue, which means run it?  A run of the owning CPU does not prevent
+ * that: that run may be stuck.
+ */
 #define overdue	(first_deadline <= now && !stolen_run)
 
 inline steal() {
@@ -345,8 +358,8 @@ inline steal() {
 			 (!near(first_deadline) || must_wake(1 - (i)) || must_move(1 - (i))))
 
 /*
- * With the watchdog's lock: publish until, arm this timer and check its peer.  If this timer
- * was woken since it expired, do nothing.
+ * With the watchdog's lock: publish in @until how long the watchdog sleeps, arm watchdog timer @me,
+ * and check its peer.  If timer @me was woken since it expired, do nothing.
  */
 inline publish(me) {
 	if
@@ -399,8 +412,8 @@ end:	do
 }
 
 /*
- * The owning CPU: its softirqs run the queue when hrtimer or resume expires, and serve watchdog
- * timer 0.  The handler of the IPI arms the hrtimer, or defers the run.
+ * The owning CPU: its softirqs run the queue when the hrtimer @hrtimer or @resume expires, and
+ * serve watchdog timer 0.  The handler of the notification IPI arms the hrtimer, or defers the run.
  */
 
 proctype softirq() provided (stuck != OWNING_CPU) {
@@ -452,8 +465,9 @@ end:	do
 }
 
 /*
- * Let a CPU get stuck while it does not hold the lock.  The timer has no function in the model, so
- * no CPU gets stuck with functions left to call.
+ * Let a CPU get stuck while it does not hold the lock.  In the module, a run calls the functions of
+ * expired timers without the lock.  The model has no such functions, so no CPU gets stuck with
+ * functions left to call.
  */
 proctype stall() {
 	atomic { holder != OWNING_CPU -> stuck = OWNING_CPU };
@@ -507,9 +521,10 @@ proctype user() {
 proctype clock() { now = SOON }
 
 /*
- * If there is a first deadline, at least one watchdog timer will expire before it.  The
- * other watchdog timer will, too, unless it is on the stuck CPU.  If the watchdog does not
- * sleep (until is S64_MIN), neither watchdog timer is on the stuck CPU.
+ * The macro watched is asserted when no process can take a step.  If there is a first deadline, at
+ * least one watchdog timer will expire before it.  The other one will, too, unless it may miss the
+ * deadline.  A watchdog timer may miss it if the timer is on the stuck CPU and the watchdog sleeps
+ * (@until is not S64_MIN).
  */
 #define will_expire(i)	(expires[i] <= until && !cpu_is_stuck(i))
 #define may_miss(i)	(cpu_is_stuck(i) && until != S64_MIN)

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The back-off of an unread ticker (module/device/slot.c, libtimerheap): is the ticker checked in
- * time when no event of it is left, and is each period counted?
+ * The back-off of an unread ticker, which is a periodic slot (module/device/slot.c, libtimerheap):
+ * is the ticker checked in time when no event of it is left, and is each period counted?  To check
+ * the ticker, the kernel reads its deadline, and expires the ticker if it is due.
  *
- * One ticker with a period of 1 expires while a reader takes its events.  If the run expires the
- * ticker while an event is unread, the ticker backs off: the next check is later than the next
- * deadline.  A user may stop the ticker and start it again, in memory.
+ * One ticker with a period of 1 expires while a reader takes its events.  The expiry run of the
+ * kernel checks the ticker when the ticker's timer is due.  If the run expires the ticker while an
+ * event is unread, the ticker backs off: the next check is later than the next deadline.  A user
+ * may stop the ticker and start it again, in memory.
  *
- * Of the slot's timer the model keeps the time at which it is queued, and whether a KICK or the run
- * has claimed it.  Of the ring it keeps one bit: does the ring have the number of the slot?
- * ring.pml has the entries, and slots.pml has the other operations on a slot.
+ * Of the slot's timer the model keeps the time for which it is queued, and whether a KICK or the
+ * run has claimed (locked) it.  Of the ring it keeps one bit: does the ring have the number of the
+ * slot?  ring.pml has the entries, and slots.pml has the other operations on a slot.
  *
  * (A), (B), (E) and (F) are the barriers of these names in the code.  Only the kernel's store of
- * queued waits in a buffer, as in slots.pml.
+ * @queued, the time of the next check, waits in a buffer, as in slots.pml.
  */
 
-#define CHECKING 254	/* the value of queued during a check; it is after each deadline */
+#define CHECKING 254	/* the value of @queued during a check, later than every deadline */
 #define EMPTY	255	/* the store buffer holds no store */
 
 /* The size of the search.  The script "check" sets these macros. */
@@ -32,10 +34,10 @@
 byte now = 1
 
 /*
- * The slot has the fields deadline, queued and expirations.  queued_buffered: the kernel's store of
- * queued that waits in the buffer.  timer_at: the time at which the slot's timer is queued; 0: the
- * timer is not queued.  claimed: a KICK or the run has claimed the timer.  in_ring: the ring has
- * the number of the slot.
+ * The slot has the fields deadline, queued and expirations.  queued_buffered: the value of @queued
+ * that the kernel has stored, while it waits in the buffer.  timer_at: the time for which the
+ * slot's timer is queued; 0: the timer is not queued.  claimed: a KICK or the run has claimed
+ * (locked) the timer.  in_ring: the ring has the number of the slot.
  */
 byte deadline = 1, queued = 1, expirations, timer_at = 1
 byte queued_buffered = EMPTY
@@ -59,9 +61,9 @@ inline store_queued(t) { atomic { queued_buffered == EMPTY -> queued_buffered = 
 inline ring_put() { atomic { assert(!in_ring); in_ring = true } }
 
 /*
- * Check the slot.  Set next to the time of the next check, and passed to the number of periods that
- * have expired.  If passed is not 0, set old to the number of periods that were unread before.  If
- * such periods were unread, and backs_off is true, the ticker backs off.
+ * Check the slot.  Set @next to the time of the next check, and @passed to the number of periods
+ * that have expired.  If @passed is not 0, set @old to the number of periods that were unread
+ * before.  If such periods were unread, and @backs_off is true, the ticker backs off.
  */
 inline check(backs_off) {
 #ifndef M_QUEUED_KEPT
@@ -97,7 +99,10 @@ inline check(backs_off) {
 	fi
 }
 
-/* KICK: check the slot.  Unlike the run, KICK adds the slot's number to the ring in its claim. */
+/*
+ * KICK: claim the slot's timer, and check the slot.  KICK adds the slot's number to the ring before
+ * its claim ends; the run (softirq) adds it after its claim.
+ */
 inline kick() {
 	run_now = now;
 	claim();
@@ -128,7 +133,7 @@ end:	do
 	od
 }
 
-/* Flush the store buffer: the reader and the user can read the new queued. */
+/* Flush the store buffer: the reader and the user can read the new value of @queued. */
 active proctype store_buffer() {
 end:	do
 	:: atomic { queued_buffered != EMPTY ->
@@ -148,7 +153,7 @@ active proctype clock() {
  * has read from queued and deadline.
  */
 
-/* Kick the slot if queued is after the deadline: the ticker backs off, or is being checked. */
+/* Kick the slot if @queued is after the deadline: the ticker backs off, or is being checked. */
 inline kick_if_backs_off() {
 #ifndef M_NO_E
 	q = queued;
