@@ -5,18 +5,19 @@
  * In the first two tests 8 threads, spread over the CPUs, start, stop and modify the same
  * timers.  The other tests use one thread.
  *
- * The first two tests compare sums for each slot.  Each call exchanges the slot's deadline
+ * The first two tests compare sums for each timer.  Each call exchanges the timer's deadline
  * atomically, and returns in was_pending whether the timer was pending before.  So in
  * whatever order the calls of all threads take effect, for one-shot timers
  *
  *	armings (START and MODIFY that returned 0)
  *	  = stops (STOP that returned 1) + expirations + timers pending at the end
  *
- * must hold exactly.  An expiration is in an event, or a call has discarded it.  A lost expiration
- * makes the left side larger.  A timer that expires twice makes the right side larger.
+ * must hold exactly.  An expiration counts when a thread takes its event, or when a START, STOP or
+ * MODIFY discards that event.  A lost expiration makes the left side larger.  A timer that expires
+ * twice makes the right side larger.
  *
- * Each test prints its seed.  TIMERHEAP_SEED= repeats the same operations, though not the
- * same interleaving.
+ * Each test prints the seed of its random numbers.  TIMERHEAP_SEED= repeats the same operations,
+ * though not the same interleaving.
  */
 #include <pthread.h>
 #include "timerheap_test.h"
@@ -64,9 +65,10 @@ static int64_t span(unsigned int *seed)
 }
 
 /*
- * Count the armings that a call has ended.  @ret is the result of the call: above 0 if the timer
- * was pending.  In these sums, a START or MODIFY of a pending timer ends an arming and begins
- * another.  Of one-shot timers, also count the armings whose expirations the call has discarded.
+ * Count the armings of a timer that a call has ended.  @ret is the result of the call: above 0 if
+ * the timer was pending.  So a START or MODIFY of a pending timer counts as the end of one arming,
+ * and as the begin of another.  If the timer is one-shot, also count the expirations whose event
+ * the call has discarded: no consumer gets that event.
  */
 static void end_armings(struct worker *worker, uint32_t slot, int ret)
 {
@@ -359,9 +361,11 @@ TEST_F_TIMEOUT(stress, timers_restarted_at_the_same_deadline_expire_once_in_each
 }
 
 /*
- * 20 000 timers with far deadlines need several segments of heap memory; 500, if th_slow(), need
- * one.  The test moves every 2nd timer earlier, so that the inbox is filled and drained many times.
- * Then the test stops every 3rd timer.  Each timer that was moved and not stopped expires once.
+ * 20 000 timers with far deadlines need several segments of heap memory, of 1024 timers each; 500,
+ * if th_slow(), need one.  The test moves every 2nd timer earlier.  The calls add these timers to
+ * the inbox, a list of timers moved earlier.  The kernel drains the inbox many times, and each time
+ * moves its timers up in the heap.  Then the test stops every 3rd timer.  Each timer that was moved
+ * and not stopped expires once.
  */
 TEST_F_TIMEOUT(stress, moved_timers_in_a_large_heap_expire_once, 200)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Helpers for tests that need a stuck CPU, or a CPU that a real-time task keeps busy.
+ * Helpers for tests that need a CPU which a real-time task keeps busy, or which is stuck: it runs
+ * no timers for a while.
  *
  * The module in stuck/ makes a CPU stuck.  can_hold() loads the module from the path in the
  * environment variable TIMERHEAP_STUCK, or from /lab/stuck.ko.
@@ -35,7 +36,8 @@ static inline int hold(int cpu, int64_t span, const char *kind)
 /*
  * Wait until no CPU is stuck.
  *
- * Return: when the last CPU was released, on CLOCK_MONOTONIC; 0 if one is still stuck after LOST.
+ * Return: when the last CPU was released, on CLOCK_MONOTONIC; 0 if a CPU is still stuck after the
+ * time limit LOST.
  */
 static inline int64_t wait_released(void)
 {
@@ -75,14 +77,15 @@ static inline int keep_off(int cpus, int cpu, int other)
 }
 
 /*
- * A real-time task that keeps CPU 1 from real-time tasks of lower priority, for 1 s.  The task
- * moves to CPU 1 when INFO counts @checked checks, at the latest at the time @latest.
+ * A hog: a real-time task that keeps CPU 1 from real-time tasks of lower priority, for 1 s.  The
+ * ioctl INFO counts the timers that the kernel has checked, mostly when they were due.  The hog
+ * moves to CPU 1 when that count reaches @checked, at the latest at the time @latest.
  *
- * A run that the task preempts stays preempted for this 1 s, unless the module raises the priority
- * of the run.  The kernel itself raises the priority of a preempted run, which is an RCU reader,
- * only after about 1.3 s.
+ * A run expires the due timers of a CPU.  A run that the hog preempts stays preempted for this 1 s,
+ * unless the module raises the priority of the run.  The kernel itself raises that priority only
+ * after about 1.3 s, since a run is an RCU reader.
  *
- * @begun and @ended state when the task has kept CPU 1; both are 0 if it has not.
+ * @begun and @ended state when the hog has kept CPU 1; both are 0 if it has not.
  */
 struct hog {
 	pthread_t thread;
@@ -102,8 +105,8 @@ static inline int set_priority(int priority)
 }
 
 /*
- * The function of a hog's thread.  If the thread has no right to a real-time priority, the function
- * returns at once.
+ * The function of the thread of a hog, @arg: wait until INFO counts enough checked timers, then
+ * keep CPU 1 for 1 s.  If the thread has no right to a real-time priority, return at once.
  */
 static inline void *keep_cpu(void *arg)
 {

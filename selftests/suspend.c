@@ -129,8 +129,9 @@ TEST(alarm_of_timerfd_wakes_machine_for_a_deadline)
 }
 
 /*
- * A suspend takes all CPUs but one offline.  After the resume each CPU drives its own heap again,
- * which has as many entries as before the suspend.
+ * Each CPU has a heap of timers, and drives it, that is, runs its timers.  A suspend takes all CPUs
+ * but one offline, and this one then drives all heaps.  After the resume each CPU drives its own
+ * heap again, which has as many entries as before the suspend.
  */
 TEST(each_cpu_drives_its_timers_after_resume)
 {

@@ -4,8 +4,9 @@
  * available.
  *
  * Most tests take all events after each SYNC.  Then no event of a timer that was due before the
- * returned time may be missing.  This holds even if the CPUs of the timers are in the middle of a
- * run, throttled or stuck.
+ * returned time may be missing.  This holds even if the CPUs of the timers are stuck, or are in the
+ * middle of a run, which expires due timers.  It also holds if the user's limit of CPU time
+ * throttles the runs, so that the timers expire late.
  */
 #include "stuck_test.h"
 
@@ -94,7 +95,10 @@ static int64_t check_sync(struct __test_metadata *_metadata, struct _test_data_s
 	return next;
 }
 
-/* On a manual clock, SYNC returns the first deadline of the pending timers. */
+/*
+ * On a manual clock, which only the ioctl ADVANCE moves, SYNC returns the first deadline of the
+ * pending timers.
+ */
 TEST_F(sync, returns_next_deadline)
 {
 	struct timerheap_advance advance = { .time = 60 };
@@ -135,9 +139,10 @@ TEST_F(sync, returns_deadline_rounded_by_slack)
 }
 
 /*
- * Start 8 groups of 64 timers, on 8 CPUs, or in turn on fewer CPUs.  Call SYNC 10 us after the last
- * timer is due.  In more than half of 50 rounds, SYNC returns a time later than the start of the
- * call: the timers of all CPUs have expired.
+ * SYNC waits, about 1 ms at most, until all CPUs have expired their due timers.  Start 8 groups of
+ * 64 timers, each group on another CPU; fewer than 8 CPUs take turns.  Call SYNC 10 us after the
+ * last timer is due.  In more than half of 50 rounds, SYNC returns a time later than the start of
+ * the call: it has waited for the timers of all CPUs.
  */
 TEST_F(sync, waits_for_due_timers_of_all_cpus)
 {
@@ -145,8 +150,9 @@ TEST_F(sync, waits_for_due_timers_of_all_cpus)
 	int late = 0;
 
 	/*
-	 * The user's limit of CPU time saves unused time, at most 0.4 s.  Earlier tests may have
-	 * used up the saved time: let the limit save it again.
+	 * The kernel limits the CPU time for the timers of a user, and saves unused time for later,
+	 * at most 0.4 s.  Earlier tests may have used up the saved time: sleep until the kernel has
+	 * saved that much again.
 	 */
 	nap(500 * MSEC);
 	for (int round = 0; round < 50; round++) {
@@ -215,9 +221,9 @@ TEST_F_TIMEOUT(sync, no_event_is_missing_while_cpus_expire_timers, 120)
 }
 
 /*
- * Switch stealing and the watchdog off.  On CPU 1, start timers that are due in 100 ms and in
- * 100 s, and make that CPU stuck for a second.  Wait until the first timer is due.  @kind: as for
- * hold().
+ * Turn off stealing, by which another CPU runs the timers of a stuck CPU, and the watchdog, which
+ * scans for stuck CPUs.  On CPU 1, start timers that are due in 100 ms and in 100 s, and make that
+ * CPU stuck for a second.  Wait until the first timer is due.  @kind: as for hold().
  *
  * Return: whether all of these steps have succeeded.
  */
@@ -234,9 +240,11 @@ static bool stuck_cpu_1(struct _test_data_sync *self, const char *kind)
 }
 
 /*
- * While stealing is off, SYNC returns a time that has passed, and does not wait until the stuck CPU
- * is released: one of at most 10 calls takes less than 20 ms.  When stealing is on, SYNC lets a
- * softirq of the caller's CPU steal the timer that is due.  Then SYNC returns a later time.
+ * Stealing: another CPU runs the timers of a stuck CPU.  While stealing is off, SYNC returns a time
+ * that has passed, and does not wait until the stuck CPU is released.  So SYNC takes less than
+ * 20 ms.  The host may delay a call: it suffices if one of at most 10 calls is that quick.  When
+ * stealing is on, SYNC lets a softirq of the caller's CPU steal the timer that is due.  Then SYNC
+ * returns a later time.
  */
 TEST_F_TIMEOUT(sync, lets_softirq_steal_timer_of_stuck_cpu, 120)
 {
@@ -268,8 +276,10 @@ TEST_F_TIMEOUT(sync, lets_softirq_steal_timer_of_stuck_cpu, 120)
 }
 
 /*
- * While the runs of the user are throttled, SYNC may return a time that has passed.  No event of a
- * timer that was due before the returned time is missing, and in the end all events arrive.
+ * A run expires due timers of a user.  At the user's limit of CPU time, here 1 %, the kernel
+ * throttles the user's runs: the next run begins later.  Meanwhile SYNC may return a time that has
+ * passed.  No event of a timer that was due before the returned time is missing, and in the end all
+ * events arrive.
  */
 TEST_F_TIMEOUT(sync, no_event_is_missing_while_runs_are_throttled, 120)
 {

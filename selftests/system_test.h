@@ -75,19 +75,21 @@ static inline long system_fdinfo_number(const char *fdinfo, const char *name)
 }
 
 /*
- * The sum over the heaps of all users that are for CLOCK_MONOTONIC and have the same number in the
- * file heaps of debugfs.
+ * Each user has several heaps of timers for CLOCK_MONOTONIC, one per CPU by default.  The file
+ * heaps of debugfs shows their numbers: 0, 1, and so on.  This structure is for one such number,
+ * and sums up the heaps of all users that have the number.
  */
 struct system_heap {
-	int cpu;		/* the CPU that drives one of these heaps; -1: there is none */
-	int entries;		/* the number of entries of all these heaps */
+	int cpu;		/* a CPU that runs the timers of such a heap; -1: no such heap */
+	int entries;		/* the number of entries of all such heaps */
 };
 
 /*
- * Read the file heaps of debugfs, which has the heaps that were used.  For each n below @max, add
- * up in @heaps[n] the entries of all heaps of CLOCK_MONOTONIC with the number n.
+ * Read the file heaps of debugfs, which has a line for each heap that has ever had timers.  For
+ * each n below @max, add up in @heaps[n] the entries of all users' heaps for CLOCK_MONOTONIC that
+ * have the number n.
  *
- * Return: for how many n the file has a heap; 0 if the file cannot be opened.
+ * Return: for how many n the file has such a heap; 0 if the file cannot be opened.
  */
 static inline int system_read_heaps(struct system_heap *heaps, int max)
 {

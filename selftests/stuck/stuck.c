@@ -9,16 +9,18 @@
  * is held.  Several CPUs may be held at once.  At least one CPU must be free to run the test
  * program.
  *
- * A thread that is bound to the CPU spins there.  If only softirqs are off, another thread
- * may preempt the spinning thread on PREEMPT_RT.  The softirqs of timers still do not run on
- * that CPU.  On Linux 6.1 and 6.12, a thread that is to run softirqs first needs a lock that
- * the spinning thread holds.  The spinning thread inherits the priority of a thread that waits
- * for the lock.  Linux 7.3 has the lock only with CONFIG_PREEMPT_RT_NEEDS_BH_LOCK.  Without the
- * lock, the thread that runs the softirqs of timers cannot preempt the spinning thread, whose
- * priority is higher.
+ * A thread that is bound to the CPU spins there.  If only softirqs are off, another thread may
+ * preempt the spinning thread on PREEMPT_RT.  The softirqs of timers still do not run on that CPU:
+ *
+ *  - On Linux 6.1 and 6.12, a thread that is to run softirqs first takes a lock.  The spinning
+ *    thread holds that lock.  A thread that waits for the lock only lends its priority to the
+ *    spinning thread.  Linux 7.3 has the lock only with CONFIG_PREEMPT_RT_NEEDS_BH_LOCK.
+ *  - Without the lock, the thread that runs the softirqs of timers cannot preempt the spinning
+ *    thread, whose priority is higher.
  *
  * On a virtual machine, only time in which the host runs the CPU counts.  If the host stops the
- * machine meanwhile, the hold lasts longer, so that the other CPUs have time to steal.
+ * machine meanwhile, the hold lasts longer.  So other CPUs have time to steal the timers of the
+ * held CPU, that is, to run these timers in its place.
  */
 #include <linux/atomic.h>
 #include <linux/completion.h>
