@@ -7,7 +7,8 @@
  * timer makes the test fail instead of hang.
  *
  * Unless its comment states otherwise, a function returns -errno if its ioctl fails.  If START,
- * STOP or MODIFY succeeds, its function returns @was_pending, and sets th_discarded to @discarded.
+ * STOP or MODIFY succeeds, its function returns the ioctl's output @was_pending: 1 if the timer was
+ * pending, 0 if it was idle.  The function also copies the output @discarded to th_discarded.
  */
 #ifndef TIMERHEAP_TEST_H
 #define TIMERHEAP_TEST_H
@@ -196,7 +197,7 @@ static inline void th_sort(int64_t *values, size_t nr)
 	qsort(values, nr, sizeof(*values), th_compare);
 }
 
-/* The lateness of events, in ns. */
+/* The lateness of events, in ns: how long after its deadline each timer expired. */
 struct th_lateness {
 	int64_t median, p99, most;
 };
@@ -291,7 +292,7 @@ static inline int child_status(pid_t pid)
 	return WEXITSTATUS(status);
 }
 
-/* Wait until @condition is true, or until LOST has passed. */
+/* Wait until @condition is true, but at most for the time limit LOST. */
 #define TH_WAIT_UNTIL(condition)						\
 	do {								\
 		int64_t _end = now() + LOST;				\
@@ -334,7 +335,10 @@ static inline int th_context_as(struct timerheap_setup setup)
 	return ret < 0 ? ret : fd;
 }
 
-/* Open a context of @slots slots.  Return: its descriptor, or -errno. */
+/*
+ * Open a context: the device, set up for timers on @clock in the slots 0 to @slots - 1.
+ * Return: its descriptor, or -errno.
+ */
 static inline int th_context(clockid_t clock, uint32_t slots)
 {
 	return th_context_as((struct timerheap_setup){ .clock = clock, .slots = slots });
@@ -367,7 +371,10 @@ static inline int th_info(int fd, struct timerheap_info *info)
  */
 #define USER		0x5eed00000000ULL
 
-/* How many expirations the last START, STOP or MODIFY of this thread has discarded. */
+/*
+ * How many expirations the last START, STOP or MODIFY of this thread has discarded: no reader had
+ * taken them, and no event will count them.
+ */
 static __thread uint32_t th_discarded;
 
 /* Call START with @start.  Return: 1 if the timer was pending, 0 if it was not, or -errno. */
@@ -428,7 +435,10 @@ static inline int64_t rounded(int64_t deadline, uint64_t slack)
 
 	if (slack < SLACK_MIN)
 		return deadline;
-	/* Of the numbers before + 1 to last, take that divisible by the largest power of two. */
+	/*
+	 * Of the numbers from @before + 1 to @last, take the one that is divisible by the largest
+	 * power of two.  So timers with similar deadlines often get the same rounded deadline.
+	 */
 	while (last / (2 * step) > before / (2 * step))
 		step *= 2;
 	return last / step * step * unit;
@@ -496,11 +506,11 @@ static inline int th_wait_flags(int fd, struct timerheap_event *events, uint32_t
 }
 
 /*
- * Wait for at least @min events, for LOST at most.
+ * Wait for at least @min events, but at most for the time limit LOST.
  *
  * Return: the number of events, 0 if none arrives, or -errno.  -ETIME: WAIT has returned events,
- * but only when its timeout ended.  Then fewer than @min events have arrived, or the kernel has not
- * woken the waiter.
+ * but not before its timeout.  Then fewer than @min events have arrived.  Or enough have
+ * arrived, but the kernel has failed to wake the waiting thread.
  */
 static inline int th_events(int fd, struct timerheap_event *events, uint32_t nr,
 			    uint32_t min)
@@ -554,7 +564,10 @@ static inline uint32_t th_page_slots(void)
 	return sysconf(_SC_PAGESIZE) / sizeof(struct timerheap_slot);
 }
 
-/* A context whose memory is mapped; @mask is the number of ring entries minus 1. */
+/*
+ * A context whose memory is mapped: @nr slots, and the ring, an array of the numbers of slots with
+ * unread events.  @mask is the number of entries of the ring minus 1.
+ */
 struct th_map {
 	int fd;
 	uint32_t nr, mask;
@@ -600,7 +613,10 @@ static inline void th_unmap(struct th_map *map)
 	close(map->fd);
 }
 
-/* Call KICK.  Return: how many slots were checked, or -errno. */
+/*
+ * Call KICK: the kernel checks slots now, that is, reads their deadlines.
+ * Return: how many slots the kernel has checked, or -errno.
+ */
 static inline int th_kick(int fd, const uint32_t *slots, uint32_t nr)
 {
 	struct timerheap_kick kick = { .slots = (uintptr_t)slots, .nr = nr };
@@ -610,8 +626,9 @@ static inline int th_kick(int fd, const uint32_t *slots, uint32_t nr)
 }
 
 /*
- * Start a timer or change its deadline, in mapped memory.  Call KICK if the slack changes, or
- * if the kernel has not queued a check of the slot for @deadline or earlier.
+ * Start a timer or change its deadline: store @deadline and @slack in the mapped slot.  The kernel
+ * reads them when it next checks the slot: at the time @queued; 0: no check is queued.  Call KICK,
+ * which checks the slot now, if the slack changes, @queued is 0, or @queued is after @deadline.
  *
  * Return: the timer's former deadline, 0 if it was not pending, or -errno.
  */
@@ -684,8 +701,8 @@ static inline char th_parameter(const char *name)
 /*
  * Return: whether a parameter makes the module slow, so that a test must use few timers.
  *
- * With verify=1 the module checks a whole heap at the end of each hold of the queue lock that has
- * changed the heap.  With delay_us= the module lengthens 1 in 8 transient states of timers.
+ * With verify=1 the module checks a whole heap each time that code has changed the heap.  While
+ * code changes a timer, the timer is locked.  With delay_us= one lock in 8 lasts longer.
  */
 static inline bool th_slow(void)
 {

@@ -23,7 +23,7 @@
 enum passing {
 	BY_SPAN,	/* START and MODIFY, relative */
 	BY_DEADLINE,	/* START and MODIFY with TIMERHEAP_ABSTIME */
-	BY_MEMORY,	/* a store to the slot, and KICK if the protocol requires it */
+	BY_MEMORY,	/* a store to the mapped slot; KICK if the kernel would read it too late */
 };
 
 struct wheel {
@@ -144,7 +144,10 @@ static int64_t wheel_deadline(struct wheel *wheel, int64_t at, int64_t deadline)
 	return right ? at : deadline;
 }
 
-/* Return: how many more timers are in buckets than when @before was read; -1: an error. */
+/*
+ * A bucket is a heap entry that several timers share.
+ * Return: how many more timers are in buckets than when @before was read; -1: an error.
+ */
 static int64_t bucketed(struct wheel *wheel, const struct timerheap_info *before)
 {
 	struct timerheap_info info;
@@ -207,7 +210,8 @@ TEST_F(wheel, timer_with_delay_of_1_us_expires)
 
 /*
  * As in go-zero's test SetTimerWrongDelay.  In go-zero a negative delay is an error.  In
- * timerheap a timer that is already due expires at once, even with slack, and enters no bucket.
+ * timerheap a timer that is already due expires at once, even with slack.  It enters no
+ * bucket, which is a heap entry that timers with slack share.
  */
 TEST_F(wheel, timer_started_in_the_past_expires_before_start_returns)
 {

@@ -76,7 +76,7 @@ static bool read_more(int terminal, struct screen *screen)
 	return true;
 }
 
-/* Read more output until it contains @what.  Return: false if LOST passes before. */
+/* Read more output until it contains @what.  Return: false if the time limit LOST ends first. */
 static bool wait_drawn(int terminal, struct screen *screen, const char *what)
 {
 	size_t from = screen->size;
@@ -91,7 +91,8 @@ static bool wait_drawn(int terminal, struct screen *screen, const char *what)
  * Wait for `timerheap top` to exit.  Meanwhile read its output: if the terminal's buffer is
  * full, the program cannot write and cannot exit.
  *
- * Return: the program's exit status; -1: a signal ended the program, or it still runs after LOST.
+ * Return: the program's exit status; -1: a signal ended the program, or it still runs after the
+ * time limit LOST.
  */
 static int wait_exit(int terminal, struct screen *screen, pid_t pid)
 {
@@ -130,7 +131,10 @@ static int count_lines(const char *screen, size_t *widest)
 #define WAIT_DRAWN(what)	wait_drawn(self->terminal, &self->screen, what)
 #define WAIT_EXIT()		wait_exit(self->terminal, &self->screen, self->pid)
 
-/* The keys s, l and q sort by size, sort by lateness, and quit. */
+/*
+ * The key s sorts heaps by the number of their timers.  The key l sorts heaps by lateness: the time
+ * from a timer's deadline to its expiry.  The key q quits.
+ */
 TEST_F_TIMEOUT(top, keys_change_the_order_and_quit, 60)
 {
 	ASSERT_TRUE(WAIT_DRAWN("by rate"));
@@ -175,12 +179,12 @@ TEST_F_TIMEOUT(top, sigterm_restores_terminal, 60)
 	EXPECT_EQ(self->before.c_lflag, termios.c_lflag);
 }
 
-#define SHARED	100		/* timers that share one bucket */
+#define SHARED	100		/* timers that share one heap entry, a bucket */
 #define ALONE	10		/* timers with a heap entry each */
 
 /*
- * "top -s size" shows heaps with more timers first.  Timers that share the heap entry of their
- * bucket count as one timer each.
+ * "top -s size" shows heaps with more timers first.  If timers share a heap entry, called a
+ * bucket, top counts each of them, not only the entry.
  */
 TEST(top_sorted_by_size_counts_each_timer_of_a_bucket)
 {
@@ -197,7 +201,10 @@ TEST(top_sorted_by_size_counts_each_timer_of_a_bucket)
 	fd = th_open();
 	alone = th_context(CLOCK_BOOTTIME, ALONE);
 	ASSERT_EQ(0, call(fd, TIMERHEAP_IOC_SETUP, &setup));
-	/* Start one more than SHARED: the first timer with slack in a queue may have no bucket. */
+	/*
+	 * Start one timer more than SHARED.  A queue may get its first bucket only after its first
+	 * timer with slack has started.  That timer then has a heap entry of its own.
+	 */
 	for (int i = 0; i <= SHARED; i++)
 		ASSERT_EQ(0, th_start(fd, i, 1000 * SEC));
 	for (int i = 0; i < ALONE; i++)
@@ -273,9 +280,10 @@ static bool find_user(uid_t uid, struct user *user)
 }
 
 /*
- * The periodic timers of one user need more CPU time than the user's limit.  For this user, top
- * shows the CPU time and the memory, and that this limit throttles the runs.  For a user with a
- * context, but without timers, top shows no limit that throttles.
+ * The periodic timers of one user need more CPU time than the user's limit.  So the kernel
+ * throttles the runs that expire these timers.  For this user, top shows the CPU time, the memory
+ * and this limit, as the one that throttles.  For a user with a context, but without started
+ * timers, top shows that no limit throttles.
  */
 TEST_F_TIMEOUT(users, top_shows_user_throttled_by_its_cpu_limit, 60)
 {
