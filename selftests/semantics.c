@@ -299,8 +299,9 @@ TEST_F(go, longest_period_does_not_overflow)
 }
 
 /*
- * As in Go's test ZeroTimer.  The test starts each slot many times before it takes events.  Each
- * later START of a slot discards one expiration, which the test counts, too (th_discarded).
+ * As in Go's test ZeroTimer.  The test starts each timer many times with a span of 0, and then
+ * takes the events.  Each START but the first discards the expiration that the previous START of
+ * the timer has made.  The test counts the discarded expirations, too (th_discarded).
  */
 TEST_F_TIMEOUT(go, each_of_50000_zero_span_armings_expires, 100)
 {
@@ -459,8 +460,9 @@ TEST_F(go, timer_expires_while_another_thread_postpones_all_other_timers)
 }
 
 /*
- * As in Go's test Chan, since Go 1.23: after a stop, or a start of an idle timer, no reader gets an
- * event of the former arming.  But a start of a pending periodic timer keeps its event.
+ * As in Go's test Chan, since Go 1.23: a stop discards the timer's earlier event if no reader has
+ * taken it.  So does a start of a timer that is not pending.  But a start of a pending periodic
+ * timer keeps its event.
  */
 TEST_F(go, stop_and_start_discard_the_event_of_the_former_arming)
 {

@@ -2,17 +2,17 @@
 /*
  * Timers with slack: none expires before its deadline, and many share one heap entry.
  *
- * The lateness of a timer is random on an emulated machine, so the tests do not check it.
- * Most tests count heap entries instead.  Timers of one queue with the same rounded deadline
- * share a bucket, which has one heap entry.
+ * The kernel rounds up the deadline of a timer with slack, by at most the slack.  Timers of one
+ * queue with the same rounded deadline share a bucket, which has one heap entry.  The lateness of a
+ * timer is random on an emulated machine, so the tests do not check it.  Most count heap entries.
  *
  * The test timer_due_in_20_ms_expires_before_timers_due_in_1_s_to_292_years checks a behavior for
  * which Kafka has overflow wheels: timing wheels with longer ticks.  timing_wheel.c tests the
  * behaviors of go-zero's timing wheel, with slack and without.
  *
  * TIMERHEAP_EXACT=1 in the environment states that the clock of the emulated machine counts
- * instructions.  Then the duration of a run, and which of two timers is due first, depend on the
- * module alone, not on the host.
+ * instructions.  Then the duration of an expiry run, and which of two timers is due first, depend
+ * on the module alone, not on the host.
  */
 #include "timerheap_test.h"
 
@@ -60,10 +60,10 @@ static int64_t bucketed(int fd, const struct timerheap_info *before)
 }
 
 /*
- * Pin the test to its CPU.  All timers are then in one queue, so timers with the same rounded
- * deadline share one bucket, and the number of entries is exact.  The first timer with slack in a
- * queue has no bucket, but makes the kernel allocate buckets.  So start a timer with slack, and
- * close its context.
+ * Pin the test to its CPU, so that all timers are in one queue.  All timers with the same rounded
+ * deadline then share one bucket, which is one heap entry.  So the test can compute how many
+ * entries the heap has.  The kernel allocates the buckets of a queue at its first timer with slack,
+ * which itself gets none.  So start such a timer here, and close its context.
  *
  * Return: whether the thread is pinned and the timer was started.
  */
@@ -85,7 +85,10 @@ TEST_F(slack, timers_of_the_same_bucket_share_a_heap_entry)
 		ASSERT_EQ(0, th_start_slack(self->fd, i, at - i * 15000, 0, SLACK));
 	EXPECT_EQ(1, entries(self->fd, &self->before));
 	EXPECT_EQ(500, bucketed(self->fd, &self->before));
-	/* A timer with slack below 16384 ns has its own entry, since the queue is not crowded. */
+	/*
+	 * Slack below 16384 ns counts as none.  In a queue with few timers, each timer without
+	 * slack has its own heap entry.
+	 */
 	ASSERT_EQ(0, th_start_slack(self->fd, 500, at, 0, 0));
 	ASSERT_EQ(0, th_start_slack(self->fd, 501, at, 0, 16383));
 	EXPECT_EQ(3, entries(self->fd, &self->before));
@@ -189,11 +192,14 @@ TEST_F(slack, kick_applies_slack_of_the_slot)
 			map.slots[slot].slack = SLACK;
 			map.slots[slot].deadline = at - slot;
 			ASSERT_EQ(1, th_kick(map.fd, &slot, 1));
-			/* @queued does not include slack. */
+			/* The kernel stores in @queued the deadline without the slack. */
 			queued_at_deadline += map.slots[slot].queued == (uint64_t)(at - slot);
 		}
 		shared = entries(self->fd, &self->before);
-		/* Postpone timer 7 by a store.  The next check of slot 7 reads the new deadline. */
+		/*
+		 * Postpone timer 7 by a store.  The kernel reads the new deadline when the bucket
+		 * is due, at the rounded old deadline.
+		 */
 		atomic_store((_Atomic uint64_t *)&map.slots[7].deadline, at + 5 * GRANULARITY);
 	} while (now() >= at - 64);
 	EXPECT_EQ(64, queued_at_deadline);
@@ -231,7 +237,7 @@ TEST_F(slack, kick_with_less_slack_moves_timer_out_of_bucket)
 			th_unmap(&map);
 		ASSERT_EQ(0, th_map(&map, CLOCK_MONOTONIC, 1));
 		at = now() + 100 * MSEC;
-		/* With this slack the deadline is rounded up to a multiple of 8.7 years. */
+		/* This slack rounds the deadline up to a multiple of 2^44 / 64 ms: 8.7 years. */
 		map.slots[0].slack = 1ULL << 58;
 		map.slots[0].deadline = at;
 		ASSERT_EQ(1, th_kick(map.fd, &slot, 1));
@@ -350,31 +356,35 @@ TEST_F_TIMEOUT(slack, million_timers_with_slack_need_few_heap_entries, 200)
 	EXPECT_EQ(0, bucketed(self->fd, &self->before));
 }
 
-/* Return: the largest possible number of queues of an account, one per CPU and clock. */
+/*
+ * Return: how many queues one user can have: one per CPU and clock.  All contexts with
+ * TIMERHEAP_UNLIMITED count as those of one user.
+ */
 static int64_t max_queues(void)
 {
 	return 4 * sysconf(_SC_NPROCESSORS_CONF);
 }
 
 /*
- * A million timers that expire within 10 s take at most one run per bucket.  Throttled and
- * stolen runs are not counted.
+ * A million timers that expire within 10 s take at most one expiry run per bucket.  A bucket is a
+ * group of timers with one rounded deadline.  Throttled and stolen runs are not counted.
  *
- * All timers of a bucket have one rounded deadline, and the rounded deadlines of two buckets
- * are at least 8 ms apart.  At each rounded deadline an interrupt begins one run, which
- * expires all due timers.  If the CPU budget throttles a run, a later run continues, so a
- * bucket may take several runs.
+ * The rounded deadlines of two buckets are at least 8 ms apart.  At each rounded deadline an
+ * interrupt begins one run, which expires all due timers.  If the run uses up its CPU budget, it is
+ * throttled: it ends, and a later run continues.  So a bucket may take several runs, of which all
+ * but the last are throttled.
  *
  * A bucket has at most 800 timers.  With TIMERHEAP_EXACT the clock counts instructions, 1 ns each,
- * and 800 timers take between 0.4 and 0.5 ms.  The CPU budget throttles a run after 0.1 ms, so a
- * bucket takes about five runs, and the test permits six.  Without TIMERHEAP_EXACT a bucket may
- * take longer, so the test does not bound the number of throttled runs.  TIMERHEAP_UNLIMITED
- * removes the user's limit of CPU time: beyond that limit a run lasts only 20 us.
+ * and 800 timers take between 0.4 and 0.5 ms.  The CPU budget throttles a run after 0.1 ms.  So a
+ * bucket takes about five runs, throttled ones included, and the test permits six.  Without
+ * TIMERHEAP_EXACT a bucket may take longer, so the test does not bound the number of throttled
+ * runs.  TIMERHEAP_UNLIMITED removes the user's limit of CPU time: beyond that limit a run lasts
+ * only 20 us.
  *
- * An earlier test may have stopped a timer for which the hrtimer is still armed.  So each
- * queue may have one more run, which finds no due timer.  A busy host may stop the CPU, and then
- * another CPU steals the run.  The hrtimer of the stopped CPU stays armed and causes a second run.
- * So the bound permits two runs for each stolen one.
+ * The hrtimer of a queue may still be armed for a timer that an earlier test has stopped.  So each
+ * queue may have one more run, which finds no due timer.  A busy host may stop the CPU.  Then
+ * another CPU steals the run: it runs the timers of the stopped CPU.  The hrtimer of the stopped
+ * CPU stays armed and causes a second run.  So the bound permits two runs for each stolen one.
  *
  * With TIMERHEAP_EXACT the host stops no CPU, so no run is stolen.
  */
@@ -389,7 +399,10 @@ TEST_F_TIMEOUT(slack, million_expiries_take_few_runs, 200)
 	struct timerheap_info info;
 
 	ASSERT_TRUE(stay_on_one_cpu());
-	/* Repeat with more lead until all timers are queued before the first is due. */
+	/*
+	 * The first timer is due @lead ns after the starts begin.  Repeat with a longer @lead
+	 * until all timers are queued before the first is due.
+	 */
 	for (;;) {
 		close(self->fd);
 		self->fd = th_context_as(setup);
@@ -404,9 +417,9 @@ TEST_F_TIMEOUT(slack, million_expiries_take_few_runs, 200)
 		lead += 2 * (now() - begin);
 	}
 	/*
-	 * stay_on_one_cpu() has made the kernel allocate buckets for a queue of the user.  The
-	 * timers of this context, with TIMERHEAP_UNLIMITED, are in a queue of the kernel's account.
-	 * That queue may have no buckets yet.  Then the first timer has an entry of its own.
+	 * stay_on_one_cpu() has made the kernel allocate buckets for a queue of this user.  But
+	 * all contexts with TIMERHEAP_UNLIMITED share queues of their own.  The queue of this CPU
+	 * among them may have no buckets yet.  Then the first timer has an entry of its own.
 	 */
 	EXPECT_GE(buckets + 1, queued);
 	nap(begin - now());
@@ -434,9 +447,9 @@ TEST_F_TIMEOUT(slack, million_expiries_take_few_runs, 200)
 }
 
 /*
- * No run happens in 5 s in which no timer is due.  If an earlier test has left an hrtimer
- * armed, that hrtimer may cause a run.  So if runs have happened, the test waits for another
- * 5 s, up to 2 times.
+ * The module begins no expiry run in 5 s in which no timer is due.  If an earlier test has left an
+ * hrtimer armed, that hrtimer may cause a run.  So if runs have happened, the test waits for
+ * another 5 s, up to 2 times.
  */
 TEST_F_TIMEOUT(slack, no_run_happens_while_no_timer_is_due, 60)
 {

@@ -7,8 +7,8 @@
  * root, two CPUs, and the module that makes a CPU stuck (stuck_test.h).
  *
  * CPU 0 is among the CPUs that are held, since with the parameter heaps=1 it drives all timers.
- * The tests of the watchdog hold each CPU in turn.  So they also hold the CPUs on which the two
- * watchdog timers are armed.
+ * The module's watchdog is two kernel timers on two CPUs, which scan for stuck CPUs.  The tests of
+ * the watchdog hold each CPU in turn, so they also hold the CPUs of these two timers.
  */
 
 #include "churn_test.h"
@@ -17,9 +17,9 @@
 #define SLOTS		64
 
 /*
- * Most tests start timers on a CPU, and then hold the CPU for HOLD.  The first timer is due
- * SOON after its start, when the CPU is already held.  The kernels on which delay_us is set are
- * slow, so there the thieves have more time.
+ * Most tests start timers on a CPU, and then make the CPU stuck for the time HOLD.  The first timer
+ * is due the time SOON after its start, when the CPU is already stuck.  With the module parameter
+ * delay_us the module is slow, so the other CPUs get more time to steal.
  */
 #define HOLD		((th_parameter("delay_us") > '0' ? 1500 : 600) * MSEC)
 #define SOON		(200 * MSEC)
@@ -76,7 +76,7 @@ static int watchdog_off(struct _test_data_steal *self)
 {
 	int ret = put_number(TH_PARAMETERS "watchdog_ms", 0);
 
-	/* The watchdog may have begun a scan: give it time to end. */
+	/* The watchdog may be scanning for stuck CPUs: let the scan end before INFO is read. */
 	nap(50 * MSEC);
 	return ret ? ret : th_info(self->fd, &self->before);
 }
@@ -124,19 +124,21 @@ static int64_t take_events(struct _test_data_steal *self, int nr)
 /*
  * The bound for the median lateness of stolen timers.
  *
- * By default a stolen timer is about 2 ms late, or about 25 ms if only the watchdog scans.
- * The host may suspend an emulated CPU for much longer, but not in each attempt.  So the tests
- * compare the smallest median of all attempts.  Timers that wait until the CPU is released are
- * more than 300 ms late.
+ * By default a stolen timer is about 2 ms late, or about 25 ms if only the watchdog scans for stuck
+ * CPUs.  In an attempt, a test makes one CPU stuck and measures its timers.  The host may suspend
+ * an emulated CPU for much longer, but not in each attempt.  So the tests compare the smallest
+ * median of all attempts.  Timers that wait until the CPU is released are more than 300 ms late.
  */
 #define STOLEN_WITHIN		(100 * MSEC)
 
 /*
- * Return: how many failed attempts make a test fail.  Most tests count those of all CPUs together.
+ * Return: how many failed attempts make a test fail.  Most tests count the failed attempts of all
+ * CPUs together.
  *
- * An attempt can fail because the host stalls.  Then the CPU is held too late, or no other
- * CPU has time to steal before the CPU is released.  TIMERHEAP_EXACT in the environment states that
- * the clock counts instructions.  The host then has no effect, so no attempt may fail.
+ * In an attempt, a test holds one CPU (makes it stuck), and another CPU must steal its timers.  An
+ * attempt can fail because the host stalls.  Then the CPU is held too late, or no other CPU has
+ * time to steal before the CPU is released.  TIMERHEAP_EXACT in the environment states that the
+ * clock counts instructions.  The host then has no effect, so no attempt may fail.
  */
 static int tries_of_test(void)
 {
@@ -144,10 +146,10 @@ static int tries_of_test(void)
 }
 
 /*
- * Hold a CPU that has timers, and sleep in WAIT until their events arrive.
+ * Hold a CPU that has timers (make it stuck), and sleep in WAIT until their events arrive.
  *
- * Return: whether the timers ran before the CPU was released; false if the hold began after the
- * first deadline.
+ * Return: whether the timers ran before the CPU was released; false if the CPU was held only after
+ * the first deadline.
  */
 static bool stolen_for_waiter(struct __test_metadata *_metadata, struct _test_data_steal *self,
 			      int cpu, const char *what)
@@ -192,10 +194,12 @@ TEST_F_TIMEOUT(steal, sleeping_waiter_gets_events_of_timers_on_cpu_with_interrup
 }
 
 /*
- * Hold a CPU that has timers, while no task waits for events and no other timer is due.
+ * Hold a CPU that has timers (make it stuck), while no task waits for events and no other timer is
+ * due.  So only the watchdog scans for stuck CPUs.
  *
- * Return: whether all timers ran before the CPU was released, and the watchdog has stolen a run.
- * With the parameter heaps= the watchdog need not steal: another CPU may drive the timers.
+ * Return: whether all timers ran before the CPU was released, and the watchdog has made another CPU
+ * run timers of the stuck one.  With the parameter heaps= only the first condition counts, since a
+ * CPU that is not stuck may drive the timers.
  */
 static bool stolen_by_watchdog(struct __test_metadata *_metadata, struct _test_data_steal *self,
 			       int cpu)
@@ -228,10 +232,10 @@ TEST_F_TIMEOUT(steal, watchdog_steals_when_no_task_waits, 120)
 }
 
 /*
- * Hold a CPU that has timers.  SOON later also hold the next CPU, for HOLD.  A ticker, which is a
- * periodic timer, runs on the CPU after the second held CPU.
+ * Hold (make stuck) @cpu, which has timers.  SOON (200 ms) later also hold the CPU after @cpu.  A
+ * ticker, which is a periodic timer, runs on the CPU after these two.
  *
- * Return: whether all timers ran before the first CPU was released.
+ * Return: whether all timers ran before @cpu was released.
  */
 static bool run_by_third(struct __test_metadata *_metadata, struct _test_data_steal *self,
 			 int cpu)
@@ -256,13 +260,13 @@ static bool run_by_third(struct __test_metadata *_metadata, struct _test_data_st
 }
 
 /*
- * A third CPU steals while two CPUs are held, one with interrupts off and one with
+ * A third CPU steals timers while two CPUs are held (stuck), one with interrupts off and one with
  * softirqs off.
  *
- * A ticker, which is a periodic timer, runs on the third CPU, so the watchdog does not sleep.
- * If a watchdog timer is on the first CPU, the watchdog moves it to a free CPU before the
- * second CPU is held.  If both watchdog timers were on held CPUs, the watchdog could not find
- * the timers.
+ * The watchdog is two kernel timers on two CPUs, which scan for stuck CPUs.  They would sleep while
+ * no deadline is near.  So a ticker, which is a periodic timer, runs on the third CPU.  If one
+ * watchdog timer is on the first held CPU, the other one moves it to a free CPU before the second
+ * CPU is held.  If both watchdog timers were on held CPUs, neither could find the stuck CPUs.
  */
 TEST_F_TIMEOUT(steal, third_cpu_steals_while_two_are_stuck, 120)
 {
@@ -278,7 +282,7 @@ TEST_F_TIMEOUT(steal, third_cpu_steals_while_two_are_stuck, 120)
 }
 
 /*
- * Hold @cpu, which has timers, and then also @next.
+ * Hold (make stuck) @cpu, which has timers, and then also @next.
  *
  * Return: whether all timers ran before @cpu was released.
  */
@@ -287,7 +291,10 @@ static bool run_meanwhile(struct __test_metadata *_metadata, struct _test_data_s
 {
 	int64_t last, begin, released;
 
-	/* Wait until the watchdog sleeps, so that the START below wakes it on @cpu. */
+	/*
+	 * Wait until the two watchdog timers sleep, since no deadline is near.  So the START
+	 * below arms one of them on @cpu.
+	 */
 	nap(SOON);
 	ASSERT_EQ(0, run_on(cpu));
 	begin = now() + SOON;
@@ -307,11 +314,12 @@ static bool run_meanwhile(struct __test_metadata *_metadata, struct _test_data_s
 /*
  * The watchdog continues if the CPUs of both of its timers get stuck, one after the other.
  *
- * A START that wakes the watchdog arms one watchdog timer on the caller's CPU and one on the
- * next CPU.  When the first CPU is stuck, the watchdog timer of the second CPU moves that of
- * the first CPU to a free CPU.  After that, the test holds the second CPU.  The deadlines are
- * so close that the watchdog does not sleep long.  The free CPUs have no timers, and no task
- * waits for events, so only the watchdog finds the timers.
+ * The watchdog is two kernel timers on two CPUs, which scan for stuck CPUs.  They sleep while no
+ * deadline is near.  A START with a near deadline arms one of them on the caller's CPU and the
+ * other one on the next CPU.  The test holds the first CPU (makes it stuck).  The watchdog timer of
+ * the second CPU finds that, and moves the other watchdog timer to a free CPU.  Then the test also
+ * holds the second CPU.  The deadlines are so close that the watchdog does not sleep long.  The
+ * free CPUs have no timers, and no task waits for events, so only the watchdog scans.
  *
  * If the host suspends CPUs, a watchdog timer may move to a CPU just before that CPU is
  * held.  So the test counts failed attempts for each pair of CPUs separately.
@@ -331,10 +339,10 @@ TEST_F_TIMEOUT(steal, watchdog_steals_after_both_of_its_cpus_got_stuck, 120)
 }
 
 /*
- * Hold a CPU that has timers, with the watchdog off.  A ticker, which is a periodic timer, runs on
- * another CPU.
+ * Hold a CPU that has timers (make it stuck), with the watchdog off.  A ticker, which is a periodic
+ * timer, runs on another CPU.  At the end of each run, that CPU scans for stuck CPUs.
  *
- * Return: whether runs of the ticker, which scan at their end, stole the timers before the release.
+ * Return: whether that CPU stole the timers before the stuck CPU was released.
  */
 static bool run_by_ticker(struct __test_metadata *_metadata, struct _test_data_steal *self,
 			  int cpu)
@@ -381,10 +389,10 @@ TEST_F_TIMEOUT(steal, run_of_ticker_on_another_cpu_steals_from_stuck_cpu, 120)
 }
 
 /*
- * Hold a CPU that has timers, with the watchdog off.  Call WAIT with a short timeout until
- * all events have arrived.
+ * Hold a CPU that has timers (make it stuck), with the watchdog off.  Call WAIT with a short
+ * timeout until all events have arrived.  Before WAIT sleeps, it searches for stuck CPUs.
  *
- * Return: whether WAIT, which scans before it sleeps, stole the timers before the release.
+ * Return: whether the timers ran before the stuck CPU was released.
  */
 static bool run_by_waiter(struct __test_metadata *_metadata, struct _test_data_steal *self,
 			  int cpu)
@@ -423,7 +431,7 @@ TEST_F_TIMEOUT(steal, waiter_steals_before_it_sleeps, 120)
 	EXPECT_EQ(0, since(self).stolen_by_watchdog);
 }
 
-/* With stealing off, the timers that a held CPU drives expire once, when it is released. */
+/* With stealing off, the timers of a held (stuck) CPU expire once, when that CPU is released. */
 TEST_F_TIMEOUT(steal, nothing_is_stolen_with_stealing_off, 120)
 {
 	int64_t end;
@@ -449,9 +457,9 @@ TEST_F_TIMEOUT(steal, nothing_is_stolen_with_stealing_off, 120)
 }
 
 /*
- * Start timers on @cpu, hold @cpu, and move the timers earlier from another CPU.  @cpu has
- * interrupts off, so it cannot be notified.  Store in *@last when the last of the timers fired, and
- * in *@released when @cpu was released.
+ * Start timers on @cpu, hold @cpu (make it stuck), and move the timers earlier from another CPU.
+ * @cpu has interrupts off, so no IPI can notify it of the earlier deadline.  Store in *@last when
+ * the last of the timers fired, and in *@released when @cpu was released.
  *
  * Return: how many ns before the new deadline the last move was made.  If the number is 0 or less,
  * the moves were too late.
@@ -462,7 +470,10 @@ static int64_t move_earlier_held(struct __test_metadata *_metadata, struct _test
 	int64_t soon, left;
 
 	ASSERT_EQ(0, start_on(self, cpu, SLOTS, now() + 3600 * SEC));
-	/* Wait until the watchdog sleeps, so that the moves below must wake it. */
+	/*
+	 * Let the watchdog, which scans for stuck CPUs, go to sleep: no deadline is near.  So the
+	 * moves below must wake it.
+	 */
 	nap(200 * MSEC);
 	ASSERT_EQ(0, hold(cpu, HOLD, "interrupts"));
 	soon = now() + SOON;
@@ -476,9 +487,10 @@ static int64_t move_earlier_held(struct __test_metadata *_metadata, struct _test
 }
 
 /*
- * Timers that another CPU moves earlier while their CPU is held expire before that CPU is
- * released.  MODIFY moves most of the timers to the queue of the calling CPU.  Another CPU steals
- * those that stay in the queue of the held CPU: with heaps=1 all timers, if CPU 0 is held.
+ * If a CPU is held (stuck), and another CPU moves its timers earlier, they expire before the held
+ * CPU is released.  MODIFY moves most of the timers to the queue of the calling CPU.  Another CPU
+ * steals the timers that stay in the queue of the held CPU.  With heaps=1 CPU 0 drives the only
+ * queue, so while CPU 0 is held, all timers stay there.
  *
  * A busy host may delay the moves until after the new deadline.  Then the test starts and moves the
  * timers again.  If the moves were late 10 times for one CPU, the test is skipped.
@@ -507,8 +519,9 @@ TEST_F_TIMEOUT(steal, timers_moved_earlier_expire_while_cpu_is_stuck, 120)
 }
 
 /*
- * The thief needs many batches to run all timers, and the owning CPU may resume meanwhile.
- * Each timer expires once.
+ * The thief is the CPU that steals the timers of a stuck CPU, the owning CPU.  The thief
+ * collects at most 64 timers at a time under the queue's lock.  So the owning CPU may resume before
+ * the thief has collected all.  Each timer expires once.
  */
 TEST_F_TIMEOUT(steal, many_stolen_timers_expire_once, 120)
 {
@@ -569,10 +582,12 @@ static bool still_expires(int fd)
 }
 
 /*
- * Start tickers, which are periodic timers, on CPU @owner.  Their periods are so short that the CPU
- * budget throttles their runs.  Hold @owner, so that CPU @thief steals the tickers.  A CPU scans
- * for stuck CPUs at the end of its runs, so CPU @thief has timers of its own until @owner is
- * released.  When @owner is released, hold @thief.
+ * Make CPU @thief steal timers of the stuck CPU @owner, and then make @thief stuck, too.
+ *
+ * Start tickers, which are periodic timers, on @owner.  Their periods are so short that each run of
+ * them uses up its CPU budget and is throttled.  Hold @owner (make it stuck), so that @thief steals
+ * the tickers.  A CPU scans for stuck CPUs at the end of its own runs.  So @thief has timers of
+ * its own until @owner is released.  When @owner is released, hold @thief.
  *
  * Return: whether the tickers were stolen, and then expired while @thief was held.
  */
@@ -607,11 +622,13 @@ static bool thief_gets_stuck(struct __test_metadata *_metadata, struct _test_dat
 }
 
 /*
- * If a thief is throttled and then gets stuck itself, the owning CPU resumes the timers.
+ * The thief is a CPU that steals the timers of a stuck CPU, the owning CPU.  If the thief uses up
+ * its CPU budget and then gets stuck, too, the owning CPU runs the timers again.
  *
- * A thief does not cancel the hrtimer of the owning CPU.  So when the owning CPU is released, it
- * runs the queue itself, and does not wait for the thief to go on.  Here only the owning CPU can
- * run the timers while the thief is stuck: the watchdog is off, and no other CPU has runs.
+ * The thief does not cancel the hrtimer of the owning CPU.  So when the owning CPU is released, it
+ * runs the queue itself, and does not wait for the thief to go on.  While the thief is stuck here,
+ * only the owning CPU can run the timers.  The watchdog is off, and no other CPU runs timers, so no
+ * other CPU scans for stuck CPUs.
  */
 TEST_F_TIMEOUT(steal, stolen_timers_expire_while_thief_is_stuck, 120)
 {
@@ -633,7 +650,8 @@ TEST_F_TIMEOUT(steal, stolen_timers_expire_while_thief_is_stuck, 120)
 
 /*
  * Call @work @rounds times while churners, the threads of th_churners_start(), start and stop
- * timers.  Check that as many armings have ended as have begun.
+ * timers.  Each start or modify begins an arming, and an expiry or a later call of the thread ends
+ * it.  Check that as many armings have ended as have begun.
  */
 static void churn_while(struct __test_metadata *_metadata, struct _test_data_steal *self,
 			int rounds, void (*work)(struct _test_data_steal *self, int round))
@@ -667,7 +685,10 @@ static void hold_none(struct _test_data_steal *self, int round)
 	nap(100 * MSEC);
 }
 
-/* If the threshold, steal_us, is longer than any stall of the host, nothing is stolen. */
+/*
+ * A CPU steals the timers of another CPU only if they are late by at least the parameter steal_us.
+ * If steal_us is longer than any stall of the host, nothing is stolen.
+ */
 TEST_F_TIMEOUT(steal, nothing_is_stolen_if_no_cpu_stalls_longer_than_steal_us, 120)
 {
 	ASSERT_EQ(0, put_number(TH_PARAMETERS "steal_us", LOST / USEC));
@@ -698,9 +719,11 @@ static int64_t start_at_one_instant(int fd, int slots, int64_t *lead)
 }
 
 /*
- * A task that preempts a run, on PREEMPT_RT, delays only the timers' functions of one batch.
- * Thieves run the other timers of that CPU.  @fired of an event is the time at which a run has
- * collected the batch of the timer.  So the events of the delayed batch do not count as late here.
+ * On PREEMPT_RT, an expiry run handles due timers in batches of at most 16.  It collects a batch
+ * under the queue's lock, and then calls the functions of the timers.  A real-time task that
+ * preempts the run delays only the functions of one batch: other CPUs steal the remaining timers.
+ * @fired of an event is the time at which a run has collected the timer's batch.  So the events of
+ * the delayed batch do not count as late here.
  */
 TEST_F_TIMEOUT(steal, queue_of_preempted_run_is_stolen, 120)
 {
@@ -710,7 +733,7 @@ TEST_F_TIMEOUT(steal, queue_of_preempted_run_is_stolen, 120)
 
 	/* On a slow machine, the rounds together may exceed the user's limit of CPU time. */
 	ASSERT_EQ(0, put_number(TH_PARAMETERS "user_cpu_percent", 0));
-	/* Permit 2 rounds in which the host stops the thieves for as long as the task runs. */
+	/* Permit 2 rounds in which the host stops the other CPUs until the task, @hog, ends. */
 	while (stolen < 4 && waited < 3) {
 		struct hog hog = { .fd = self->fd };
 		struct timerheap_event event;
@@ -722,8 +745,9 @@ TEST_F_TIMEOUT(steal, queue_of_preempted_run_is_stolen, 120)
 		at = start_at_one_instant(fd, slots, &lead);
 		ASSERT_LT(0, at);
 		/*
-		 * Read INFO after all starts: if @lead was too short at first, the kernel has
-		 * already checked timers.
+		 * The task preempts CPU 1 when INFO counts slots / 4 more checks of due timers than
+		 * now.  Read INFO only after all starts: if @lead was too short at first, timers of
+		 * the first attempt were checked, too.
 		 */
 		ASSERT_EQ(0, th_info(fd, &info));
 		hog.checked = info.checked + slots / 4;

@@ -11,7 +11,10 @@
 #include <errno.h>
 #include <sys/timerfd.h>
 
-/* As after a step, the next @steps calls with TFD_TIMER_CANCEL_ON_SET fail with ECANCELED. */
+/*
+ * How many calls of timerfd_settime() with TFD_TIMER_CANCEL_ON_SET still fail with ECANCELED, as if
+ * the clock had been stepped before each.
+ */
 static int steps;
 
 #ifdef __cplusplus
