@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The tracepoints: the trace events of a timer are in the right order, and the numbers of
- * trace events agree with INFO.  In names of functions such as next_event(), an event is a trace
- * event.
+ * The tracepoints: the trace events of a timer are in the right order.  The numbers of trace events
+ * agree with the counters that the ioctl INFO returns.  In names of functions such as next_event(),
+ * an event is a trace event.
  *
  * The tests trace into a tracefs instance of their own, which has no trace events of other
  * tracers.  A test that compares numbers of trace events with INFO also checks that the
@@ -292,7 +292,10 @@ TEST_F_TIMEOUT(tracing, counts_of_trace_events_agree_with_info, 60)
 		if (i % 3 == 1)
 			ASSERT_EQ(0, th_start(self->fd, i, 20 * MSEC + i * USEC));
 	ASSERT_EQ(2 * SLOTS / 3, th_events(self->fd, events, SLOTS, 2 * SLOTS / 3));
-	/* WAIT may return before the end of the run that added the last event: wait for the run. */
+	/*
+	 * WAIT may return before the end of the expiry run that added the last event.  That run may
+	 * still change the counters of INFO, so wait until they stay the same.
+	 */
 	ASSERT_TRUE(info_settles(self->fd, &after));
 	stop_tracing(&self->traced);
 	ASSERT_EQ(0, lost_events());
@@ -311,7 +314,7 @@ TEST_F_TIMEOUT(tracing, counts_of_trace_events_agree_with_info, 60)
 
 /*
  * A program stops a timer by a store of 0 to the slot's @deadline, which makes no trace event.
- * The next check of the slot reads the 0, so the timer does not expire.
+ * When the kernel next checks the slot, it reads the 0, and does not expire the timer.
  */
 TEST_F(tracing, stop_by_store_makes_no_trace_event)
 {
@@ -341,7 +344,11 @@ TEST_F(tracing, stop_by_store_makes_no_trace_event)
 	th_unmap(&map);
 }
 
-/* When a CPU goes offline or online, each hand-over of a heap with timers makes a trace event. */
+/*
+ * When a CPU goes offline, the kernel hands over the CPU's heaps of timers to another CPU.  When
+ * the CPU comes online, the kernel hands the heaps back.  Each hand-over of a heap with timers
+ * makes a trace event.
+ */
 TEST_F_TIMEOUT(tracing, each_hand_over_of_a_heap_makes_a_trace_event, 60)
 {
 	struct timerheap_info before, after;
@@ -396,13 +403,15 @@ static void expire_while_held(struct __test_metadata *_metadata, int fd, int cpu
 }
 
 /*
- * Each steal makes one trace event on the thief's CPU.  The fields of the trace event name the
- * victim's CPU, and state whether the watchdog stole.
+ * If a CPU (the victim) is stuck, another CPU (the thief) runs the victim's due timers.  Each such
+ * steal makes one trace event on the thief.  The fields of the trace event name the victim, and
+ * state whether the watchdog stole.  The watchdog is a kernel timer that scans for stuck CPUs.
  *
- * The test makes CPU 1 stuck twice.  The first time, no other CPU has an expiry run and no task
- * calls WAIT, so only the watchdog can steal.  The second time, the watchdog is off, and the
- * runs of a periodic timer on CPU 0 steal.  If the host suspends another CPU, the timers of that
- * CPU may also be stolen.  So the test counts the steals from CPU 1 separately.
+ * The test makes CPU 1 stuck twice.  Expiry runs and the ioctl WAIT also scan for stuck CPUs.  The
+ * first time, no other CPU has an expiry run and no task calls WAIT, so only the watchdog can
+ * steal.  The second time, the watchdog is off, and the expiry runs of a periodic timer on CPU 0
+ * steal.  If the host suspends another CPU, the timers of that CPU may also be stolen.  So the test
+ * counts the steals from CPU 1 separately.
  */
 TEST_F_TIMEOUT(tracing, each_steal_makes_a_trace_event, 60)
 {
@@ -439,7 +448,7 @@ TEST_F_TIMEOUT(tracing, each_steal_makes_a_trace_event, 60)
 		EXPECT_TRUE(has_word(event, "clock=monotonic"));
 		/*
 		 * The trace event's field @first is the first deadline of the stolen queue: that
-		 * of a timer of this test.  A @first of 0 means that a run is wanted at once.
+		 * of a timer of this test.  If @first is 0, the queue needs an expiry run at once.
 		 */
 		EXPECT_TRUE(!first || (begun < first && first < now()));
 	}

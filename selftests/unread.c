@@ -45,7 +45,10 @@ static int start_tickers(struct _test_data_ticker *self, int nr, int64_t period)
 	return ret;
 }
 
-/* Return: INFO's @checked (of all users if the caller has CAP_SYS_ADMIN); -1: an error. */
+/*
+ * Return: how many times the kernel has checked timers, from the ioctl INFO; -1: an error.  Counts
+ * the timers of the caller's user, or those of all users if the caller has CAP_SYS_ADMIN.
+ */
 static int64_t checked(int fd)
 {
 	struct timerheap_info info;
@@ -68,9 +71,9 @@ static int64_t deferral(const struct timerheap_slot *slot)
 }
 
 /*
- * Return: whether the next check of a slot is not after the slot's deadline, or the slot has an
- * unread event.  If the host has stopped the machine, a slot may have an unread event and back off
- * again.
+ * Return: whether a slot is checked in time: the next check is not after the slot's deadline.
+ * Also return true if the slot has an unread event.  Such a slot may rightly back off again: the
+ * host may have stopped the machine for some periods.
  */
 static bool in_time(const struct timerheap_slot *slot)
 {
@@ -210,9 +213,10 @@ static bool take(struct _test_data_taken *self, const struct _fixture_variant_ta
 
 /*
  * Leave the event of a ticker unread for 1.5 s, and then take it.  read() and WAIT return an event
- * that counts all periods that have passed.  A reader in memory kicks the slot after it has taken
- * the event, and gets the last of these periods by a second event.  After that, the ticker is in
- * time again.
+ * that counts all periods that have passed.  An event that the test takes from the ring in shared
+ * memory counts only the periods until the kernel's last check.  The test then calls KICK, so that
+ * the kernel checks the slot at once.  That check makes a second event, with the later periods.
+ * After that, the ticker does not back off any more.
  */
 TEST_F(taken, taking_the_event_ends_back_off_of_ticker)
 {
@@ -231,9 +235,10 @@ TEST_F(taken, taking_the_event_ends_back_off_of_ticker)
 		ticks += event.expirations;
 		EXPECT_EQ(self->first + (int64_t)(ticks - 1) * period, (int64_t)event.deadline);
 		/*
-		 * A reader of the memory kicks the slot after it has taken the event.  The periods
-		 * since the last check then make a 2nd event.  But read() and WAIT kick the slot
-		 * before they take the event, so that the 1st event also counts these periods.
+		 * If @in_memory is set, take() takes the event and then calls KICK.  KICK makes the
+		 * kernel check the slot: the periods since the last check make a 2nd event.  But in
+		 * read() and WAIT the kernel checks the slot before it takes the event, so that the
+		 * 1st event also counts these periods.
 		 */
 		if (variant->in_memory) {
 			ASSERT_TRUE(take(self, variant, &event));
@@ -335,8 +340,8 @@ TEST_F(ticker, no_period_is_counted_after_stop_during_back_off)
 	ASSERT_TRUE(backs_off(self, SEC / 2));
 	old = stop_slot(&self->map, 0);
 	/*
-	 * stop_slot() returns the slot's deadline, that of the first period that was not counted.
-	 * stop_slot() stores in th_discarded how many periods were counted before.
+	 * stop_slot() stores in th_discarded how many periods the kernel has counted.  stop_slot()
+	 * returns the slot's deadline, which is that of the first period after these.
 	 */
 	EXPECT_EQ(self->first + th_discarded * period, old);
 	EXPECT_TRUE(no_event_for(&self->map, 1100 * MSEC));

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * io_uring: KICK and refused requests of the device, and the generic requests poll and read.  The
- * last two tests call the ioctls WAIT and KICK while requests of io_uring complete.  uring_wait.c
- * tests the requests WAIT and CANCEL.
+ * Requests of io_uring to the device: KICK, which makes the kernel check slots at once; requests
+ * that the device refuses; and the generic requests poll and read.  The last two tests call the
+ * ioctls WAIT and KICK while requests of io_uring complete.  uring_wait.c tests the requests WAIT
+ * and CANCEL.
  */
 #include <dirent.h>
 #include <liburing.h>
@@ -209,7 +210,7 @@ TEST_F(uring, read_without_event_does_not_block_submission)
 	struct th_map map;
 
 	ASSERT_EQ(0, th_map(&map, CLOCK_MONOTONIC, SLOTS));
-	map.ring->head--;	/* one entry is unread now: 0, the number of slot 0 */
+	map.ring->head--;	/* now one entry is unread, and holds 0, the number of slot 0 */
 	prepare_read(&self->ring, map.fd, &event);
 	ASSERT_EQ(1, io_uring_submit(&self->ring));
 	EXPECT_EQ(-ETIME, result(&self->ring, 20 * MSEC));
@@ -369,12 +370,13 @@ TEST_F(uring, read_needs_no_worker)
 
 /*
  * Commands that the device refuses, and pending reads of the device, occupy no worker of io_uring.
- * After REQUESTS requests of the device, the test submits a request that needs a worker: an fsync
- * after commands, a read of a pipe after reads.  That request completes.  io_uring has one kind of
- * workers for reads of pipes and character devices, and another kind for commands and fsync.  The
- * test permits one worker of each kind.
+ * In each round the test submits REQUESTS commands to the device; in the last round, reads.  Then
+ * the test submits one other request, which needs a worker and must complete.  io_uring has one
+ * kind of workers for commands and fsync, and another kind for reads of pipes and character
+ * devices.  So that request is an fsync after commands, and a read of a pipe after reads.  The test
+ * permits one worker of each kind.
  *
- * Each round but the last uses one command number, from 0x80 to 0xff.  The device refuses all
+ * Each round of commands uses one command number, from 0x80 to 0xff.  The device refuses all
  * commands: the reserved field of each is 1.
  */
 TEST_F(uring, requests_of_device_occupy_no_worker_that_other_requests_need)

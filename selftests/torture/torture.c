@@ -7,11 +7,11 @@
  * without, and some restart themselves in their functions.  Meanwhile the script "run" in
  * this folder takes CPUs offline and online, and steps CLOCK_REALTIME.
  *
- * Each timer counts what happens to it, in plain fields.  Only the state of the timer
- * protects most of the fields: the code that has claimed the timer or has it in RUNNING writes
- * them.  If two CPUs had a timer at once, the counts would not balance, and KCSAN would
- * report a race.  These equations must hold for each timer that is freed, and at the end for
- * the sums of all timers:
+ * Each timer counts what happens to it, in plain fields.  The state of the timer serves as the
+ * lock of most of these fields.  A CPU writes such a field only while it has claimed the timer for
+ * a change (state MODIFYING) or expires the timer (state RUNNING).  If two CPUs had a timer at
+ * once, the counts would not balance, and KCSAN would report a race.  These equations must hold for
+ * each timer that is freed, and at the end for the sums of all timers:
  *
  *	armed = stopped + expired	no expiry is lost or counted twice
  *	called = expired			the function was called once per expiry
@@ -19,8 +19,8 @@
  * This must hold at any time:
  *
  * - no timer expires before its deadline;
- * - no timer is queued later than its slack allows, unless the core has deferred the timer: its
- *   function was in the batch of another run;
+ * - no timer is queued later than its slack allows, unless the core has deferred the timer.  The
+ *   core does so if the timer's function has not yet ended for an earlier expiry;
  * - the function of a timer never runs on two CPUs at once, and does not run after
  *   theap_timer_stop_sync() has returned.
  *
@@ -71,15 +71,16 @@ struct counts {
 	u64 stopped;
 	u64 expired;
 	u64 called;
-	u64 in_bucket;			/* expiries of a timer that was in a bucket */
+	u64 in_bucket;			/* expiries of timers in buckets (shared heap entries) */
 };
 
 /*
  * The letters name what protects a field:
  *
  *	C  constant
- *	S  the state of the timer: written in a claim or in RUNNING
- *	F  the function, which runs on one CPU at a time
+ *	S  the state of the timer: a CPU writes the field only while it has claimed the timer for
+ *	   a change (state MODIFYING) or expires the timer (state RUNNING)
+ *	F  the timer's function: only the function writes the field, and runs on one CPU at a time
  */
 struct torture_timer {
 	struct theap_timer timer;
@@ -89,7 +90,7 @@ struct torture_timer {
 	s64 period;			/* S; in ns; 0: none */
 	s64 slack;			/* S; in ns */
 	struct counts counts;		/* S, but @called is F */
-	atomic_t stopped;		/* number of stops without a claim; not in @counts */
+	atomic_t stopped;		/* stops by theap_timer_stop(); @counts has the others */
 	atomic_t in_function;		/* 1 while the function is running */
 	s64 ended;			/* F: when the function last ended, on the timer's clock */
 	bool dying;			/* set: the function must not start the timer */
@@ -147,7 +148,10 @@ static s64 random_deadline(struct rnd_state *random, enum theap_clock clock)
 	       100 * NSEC_PER_USEC;
 }
 
-/* Return: a slack up to 8 ms, so that timers share buckets.  Some are too small for a bucket. */
+/*
+ * Return: a slack of up to 8 ms.  Timers with enough slack share heap entries, called buckets.
+ * Some slacks are too small for that.
+ */
 static s64 random_slack(struct rnd_state *random)
 {
 	static const u32 spans[] = { 1, 20, 1000, 8000 };
@@ -156,13 +160,18 @@ static s64 random_slack(struct rnd_state *random)
 	return random_below(random, span) * NSEC_PER_USEC;
 }
 
-/* How much later the core queues a due timer again if its function is in another run's batch. */
+/*
+ * If the function of a due timer still runs or has yet to run for an earlier expiry, the core
+ * defers the timer: the function must not run on two CPUs at once.  The core queues the timer again
+ * this much later.
+ */
 #define DEFERRED_BY	(50 * NSEC_PER_USEC)
 
 /*
- * Return: whether the core may have deferred a timer to @when because the timer's function had not
- * ended DEFERRED_BY before @when.  On a clock that can be stepped, times before and after a step
- * cannot be compared.  For such a clock, return whether the function has ever run to its end.
+ * Return: whether the core may have deferred a timer to @when.  The core does so at the time
+ * @when - DEFERRED_BY, and only if the timer's function has not ended by then.  On a clock that can
+ * be stepped, times before and after a step cannot be compared.  For such a clock, return whether
+ * the function has ever run to its end.
  */
 static bool torture_timer_deferred(const struct torture_timer *t, s64 when)
 {
@@ -179,9 +188,10 @@ static s64 torture_timer_expire(struct theap_timer *timer, s64 now, struct theap
 {
 	struct torture_timer *t = torture_timer_of(timer);
 	/*
-	 * The time for which the timer was queued is the later of the two.  After a deferral, that
-	 * is @when.  In an early bucket, @when may be before the deadline, which is @nextwhen.  A
-	 * late run may expire the timer while the timer is in that bucket.
+	 * The core has queued the timer for the later of @when and @nextwhen.  @nextwhen is the
+	 * deadline, rounded within the slack.  @when is later if the core has deferred the timer.
+	 * @when may be earlier if the timer is in a bucket, a group of timers with one heap entry.
+	 * That entry may be due before the timers' deadlines.
 	 */
 	s64 when = max(timer->when, timer->nextwhen);
 	u64 missed;
@@ -222,7 +232,10 @@ static void torture_timer_start(struct torture_timer *t, struct rnd_state *rando
 		theap_queue_grow_later(claim.grow);
 }
 
-/* Stop a timer: by theap_timer_stop(), or in a claim, as the call STOP stops a slot. */
+/*
+ * Stop a timer.  If @in_claim is set, claim the timer for a change and cancel it, as the device
+ * does for the ioctl STOP.  Otherwise call theap_timer_stop(), which does not claim the timer.
+ */
 static void torture_timer_stop(struct torture_timer *t, bool in_claim)
 {
 	struct theap_claim claim;
