@@ -151,7 +151,7 @@ static uint64_t take(struct th_map *map)
 	return expirations;
 }
 
-/* WAIT completes when an event arrives, and leaves the event in the ring. */
+/* WAIT completes when an event arrives, and leaves the event in the event ring (self->map). */
 TEST_F(wait, event_completes_wait)
 {
 	struct timerheap_event event;
@@ -168,8 +168,8 @@ TEST_F(wait, event_completes_wait)
 }
 
 /*
- * If the ring has as many events as a WAIT asks for, or more, the WAIT completes at submission.
- * Its result is the number of all events in the ring.
+ * If the event ring has as many events as a WAIT asks for, or more, the WAIT completes at
+ * submission.  Its result is the number of all events in the event ring.
  */
 TEST_F(wait, events_in_ring_complete_wait_at_once)
 {
@@ -191,8 +191,8 @@ TEST_F(wait, events_in_ring_complete_wait_at_once)
 }
 
 /*
- * One event completes all pending WAITs for one event.  The 65th pending WAIT of a context is
- * refused.  A WAIT that completes makes room for another.
+ * An event completes all pending WAITs that ask for one event.  The kernel refuses the 65th pending
+ * WAIT of a context.  A WAIT that completes makes room for another.
  */
 TEST_F(wait, event_completes_all_waits)
 {
@@ -239,7 +239,10 @@ TEST_F(wait, cancel_ends_only_waits_submitted_with_its_key)
 	EXPECT_EQ(1, take(&self->map));
 }
 
-/* A pending WAIT keeps the context when the program closes the descriptor and unmaps the memory. */
+/*
+ * A pending WAIT keeps the context, which has the timers and events of a descriptor, alive: even
+ * if the program closes the descriptor and unmaps the memory.
+ */
 TEST_F(wait, wait_completes_after_close_of_descriptor_and_unmap)
 {
 	struct th_map map;
@@ -404,8 +407,8 @@ TEST_F(wait, old_kernel_refuses_multishot)
 }
 
 /*
- * A multishot WAIT completes if an event precedes it, and then when an event is added.  Without a
- * new event, it does not complete again.
+ * A multishot WAIT for one event completes at submission if the event ring has an event.  Later it
+ * completes each time that the kernel adds an event, and not without a new event.
  */
 TEST_F(wait, multishot_completes_for_each_added_event)
 {
@@ -421,7 +424,7 @@ TEST_F(wait, multishot_completes_for_each_added_event)
 		ASSERT_EQ(1, cqe.res);
 		ASSERT_EQ(IORING_CQE_F_MORE, cqe.flags);
 		EXPECT_EQ(9, cqe.user_data);
-		/* Without a new entry, there is no second completion. */
+		/* Without a new event, there is no second completion. */
 		EXPECT_EQ(-ETIME, result(&self->ring, 20 * MSEC));
 		EXPECT_EQ(1, take(&self->map));
 		ASSERT_EQ(0, th_start(self->fd, i, 10 * MSEC));
@@ -431,7 +434,7 @@ TEST_F(wait, multishot_completes_for_each_added_event)
 	EXPECT_EQ(-ENOENT, cancel(&self->ring, self->fd, 9, NULL));
 }
 
-/* A multishot WAIT for three events completes when three are in the ring. */
+/* A multishot WAIT for three events completes when the event ring has three events. */
 TEST_F(wait, multishot_wait_for_3_events_completes_when_3_are_in_ring)
 {
 	REQUIRE_MULTISHOT();
@@ -495,7 +498,10 @@ TEST_F(wait, full_completion_queue_ends_multishot)
 		int64_t end = now() + (ready < 2 * ENTRIES ? LOST : 50 * MSEC);
 
 		ASSERT_EQ(0, th_start(self->fd, 0, 0));
-		/* If not polled, this loop executes the task work, which adds the completion. */
+		/*
+		 * The task work adds the completion.  This loop executes the task work, unless the
+		 * io_uring has a kernel thread (SQPOLL) that does so.
+		 */
 		while (io_uring_cq_ready(&self->ring) <= ready && now() < end)
 			io_uring_get_events(&self->ring);
 		take(&self->map);
@@ -515,7 +521,10 @@ TEST_F(wait, full_completion_queue_ends_multishot)
 #define OP_READ_MULTISHOT	49	/* IORING_OP_READ_MULTISHOT, which old headers lack */
 #define BUFFERS			4
 
-/* Since Linux 6.7, one read request can return each batch of events in a provided buffer. */
+/*
+ * Since Linux 6.7, one read request can complete many times.  Each completion returns the events
+ * that have arrived since the previous completion, in a provided buffer.
+ */
 TEST_F(wait, multishot_read_returns_each_batch_of_events)
 {
 	struct timerheap_event buffers[BUFFERS][2] = {};
@@ -544,7 +553,7 @@ TEST_F(wait, multishot_read_returns_each_batch_of_events)
 		ASSERT_GT(BUFFERS, buffer);
 		EXPECT_EQ(i, buffers[buffer][0].slot);
 	}
-	/* If no buffer is left, the read request ends, and the event stays in the ring. */
+	/* If no buffer is left, the read request ends, and the event stays in the event ring. */
 	ASSERT_EQ(0, th_start(self->fd, 9, 0));
 	EXPECT_EQ(-ENOBUFS, result(&self->ring, LOST));
 	EXPECT_EQ(1, take(&self->map));
