@@ -69,7 +69,10 @@ static void timer_init(struct timer *timer, void (*function)(struct timer *timer
 	get_slot(timer);
 }
 
-/* Kick the slots that arm() has collected.  Timers that are due expire within the KICK. */
+/*
+ * Make the kernel check the slots that arm() has collected, by one system call, a KICK.  Those of
+ * their timers that are due expire within the call.
+ */
 static void flush(void)
 {
 	if (!loop.kicks.nr)
@@ -80,8 +83,9 @@ static void flush(void)
 }
 
 /*
- * Start a timer in memory.  If its slot needs a KICK, collect the slot for flush().  If the list of
- * slots is then full, the library kicks these slots at once.
+ * Start a timer: write its deadline to its slot, which is memory shared with the kernel.  If the
+ * kernel must check the slot now, which takes a system call (KICK), add the slot to @loop.kicks.
+ * flush() makes one call for all these slots.  If @loop.kicks is full, the library does so at once.
  */
 static void arm(struct timer *timer, uint64_t deadline)
 {
