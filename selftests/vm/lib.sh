@@ -34,7 +34,7 @@ die()
 	exit 2
 }
 
-# Print the series of a kernel, by its name.
+# Print the series of a kernel, such as 6.12, by its name, such as 6.12-rt-arm64.
 series_of()
 {
 	case $1 in
@@ -54,7 +54,8 @@ arch_of()
 	esac
 }
 
-# Print the name of the root with the compiler for a kernel, the first argument of "inside".
+# Print the name of the root, a folder with packages of a Debian suite, that has the compiler for a
+# kernel's modules.  The script "inside" has this name as its first argument.
 suite_of()
 {
 	local suite arch
@@ -63,7 +64,7 @@ suite_of()
 	[ "$arch" = amd64 ] && echo "$suite" || echo "$suite-$arch"
 }
 
-# Check whether the lab compiles a kernel.  Debian has the other kernels.
+# Check whether the script "compile" makes this kernel.  The lab fetches all others from Debian.
 is_compiled()
 {
 	case $1 in

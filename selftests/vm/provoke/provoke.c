@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A module that replaces timerheap in most tests of the lab (../selftest).  It causes a kernel
- * warning on demand, and a test checks that the lab reports the warning.
+ * The script ../selftest tests the lab itself.  In most of its tests, this module replaces
+ * timerheap.  With splat=1 the module causes a kernel warning, and a test checks that the lab
+ * reports the warning.
  */
 #include <linux/bug.h>
 #include <linux/module.h>
