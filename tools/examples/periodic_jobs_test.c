@@ -2,14 +2,16 @@
 /*
  * A test of the program periodic_jobs, which must be in the same folder as this program.
  *
- * The test does what systemd does with a service of Type=notify and Restart=always: it starts the
- * service with a socket for its messages, keeps the descriptor that the service sends, and passes
- * the descriptor to the next service.  The test kills the service KILLS times.
+ * The test does what systemd does with a service of Type=notify and Restart=always.  It starts the
+ * service with a socket for its messages.  The service sends the descriptor of its timers.  The
+ * test keeps the descriptor, kills the service, and passes the descriptor to the next service.  The
+ * test kills KILLS services.
  *
- * At the end the test opens the context itself, and takes the last events.  The deadline of a job
- * shows how many periods have passed.  The sum of the job's counts must be that number, less the
- * count of at most one event for each kill: a killed service may have taken an event, but not
- * printed it.
+ * Each event of a job counts the periods that no earlier event has counted.  At the end the test
+ * uses the descriptor itself, and takes the last events.  It computes from the deadline of a job's
+ * timer how many periods have passed.  The counts of the job's events must add up to that number.
+ * For each kill, the count of one event may be missing: a killed service may have taken an event,
+ * but not printed it.
  */
 #include <err.h>
 #include <signal.h>
@@ -34,8 +36,9 @@ static const uint64_t period[JOBS] = {
 };
 
 /*
- * @counted: the sum of the counts in a job's events.  @most: the largest of these counts.  @begun:
- * the time at which the first service began the jobs, in ns on CLOCK_MONOTONIC.
+ * @counted: how many periods all events of a job have counted.  @most: how many periods one event
+ * has counted at most.  @begun: the time at which the first service began the jobs, in ns on
+ * CLOCK_MONOTONIC.
  */
 static unsigned long long counted[JOBS], most[JOBS], begun;
 static char address[32];	/* the address of the socket @messages, for NOTIFY_SOCKET */
@@ -166,8 +169,9 @@ static void run(const char *folder, bool successor)
 }
 
 /*
- * Take the last events, and compare the counts with the deadlines.  The first deadline of a job was
- * one period after @begun.  Return: whether they agree.
+ * Take the last events.  For each job, compute from its next deadline how many periods have passed:
+ * the first deadline was one period after @begun.  Return: whether the events of each job have
+ * counted these periods, except those that the kills may have lost.
  */
 static bool balanced(struct timerheap *th)
 {

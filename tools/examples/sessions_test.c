@@ -5,7 +5,8 @@
  * The program has sessions.  A session ends after half an hour without activity, and
  * after 12 hours in any case.  A test in real time would take 12 hours.
  *
- * The functions of the program get a context from their caller, and do not know its clock.
+ * The functions of the program get a context, a set of timers with one clock, from their
+ * caller.  They do not know which clock the context has.
  * In production the clock is CLOCK_BOOTTIME.  In the test it is a manual clock: the test
  * advances it.  So the test ends at once, its times are exact to the nanosecond, and each run
  * has the same result.

@@ -2,7 +2,10 @@
 /*
  * 100 000 timeouts in a program that uses io_uring.
  *
- * Each of CONNECTIONS connections sends REQUESTS requests one after the other, each with a timeout:
+ * Each of CONNECTIONS connections sends REQUESTS requests one after the other, each with a timeout.
+ * A connection has one slot: a timer in memory that the program and the kernel share.  The kernel
+ * checks a slot, that is, reads its deadline, when a queued check is due, or when the program makes
+ * a KICK.  A WAIT completes when there are events of expired timers:
  *
  *	start()		arms the timeout in memory, and notes the slot if it needs a KICK
  *	answer()	stops the timeout in memory
@@ -11,7 +14,7 @@
  *
  * A timeout needs a KICK if no check of its slot is queued: before the first timeout of the slot,
  * and after a check that has found the former timeout stopped.  After an expiry the kernel queues
- * a check for the next timeout only if at least 512 timers are in the CPU's queue.  A timeout also
+ * a check for the next timeout only if the CPU's queue of timers has at least 512.  A timeout also
  * needs a KICK if the kernel is checking its slot at that moment.
  *
  * WAIT is a request to io_uring, which needs Linux 6.8.  Since Linux 6.18 one WAIT can complete for

@@ -6,7 +6,8 @@ import "sync/atomic"
 
 // The parts of <linux/timerheap.h> that the package uses, with names in the style of Go:
 // TIMERHEAP_NEVER is abiNever, TIMERHEAP_IOC_KICK is iocKick, and struct timerheap_kick is
-// kickCall.  abi_test.go compares the values with selftests/abi/header, the record of the header.
+// kickCall.  abi_test.go compares the values with selftests/abi/header, a text file that lists the
+// constants and structures of <linux/timerheap.h>.
 
 const (
 	abiLayout      = 2

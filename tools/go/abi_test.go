@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// Compare abi.go with selftests/abi/header, the record of <linux/timerheap.h>.  selftests/abi/check
-// compares the record with the header.
+// Compare abi.go with the record selftests/abi/header, a text file that lists the constants and
+// structures of <linux/timerheap.h>.  selftests/abi/check compares the record with the header.
 
 const recordPath = "../../selftests/abi/header"
 
@@ -46,8 +46,8 @@ func goName(name string) string {
 	return strings.Join(words, "")
 }
 
-// compareRecord returns the differences between abi.go and a record of <linux/timerheap.h>, in the
-// format of selftests/abi/header.
+// compareRecord returns the differences between abi.go and a record of <linux/timerheap.h>.  Each
+// line of the record has the value of a constant, the size of a struct, or the place of a field.
 func compareRecord(record string) (differences []string) {
 	differ := func(format string, values ...any) {
 		differences = append(differences, fmt.Sprintf(format, values...))
@@ -78,7 +78,7 @@ func compareRecord(record string) (differences []string) {
 			if uint64(kind.Size()) != value {
 				differ("%s, and %d bytes in Go", line, kind.Size())
 			}
-		// The record has the array of ring entries as a field of size 0, which ring omits.
+		// Skip the field of size 0, the array of ring entries: the Go type ring omits it.
 		case part[0] == "field" && kind != nil && part[3] != "0":
 			fields[structure]++
 			mine, ok := kind.FieldByName(goName(field))

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// Benchmarks against package time.  While a benchmark runs, 32768 other timers are pending.
-// Exception: BenchmarkWithTimeout compares with package context, and no other timer is pending.
-// Each benchmark runs on these engines:
+// Benchmarks of this package and of package time.  While a benchmark runs, 32768 other timers are
+// pending.  Exception: BenchmarkWithTimeout compares with package context, and no other timer is
+// pending.  Each benchmark runs with these timers:
 //
-//	time		package time itself
-//	process		this package, without the device
-//	fake		this package, with the device of fake_test.go.  This measures what the
-//			process does for the protocol: a KICK there makes no system call, but locks
-//			a mutex and changes a heap.
-//	kernel		this package, with /dev/timerheap
+//	time		those of package time
+//	process		those of this package, which package time serves in the process
+//	fake		those of this package, which a simulated device serves (fake_test.go).  This
+//			measures only the work in the process.  A KICK, which makes the device check
+//			a timer, locks a mutex and changes a heap, and makes no system call.
+//	kernel		those of this package, which the kernel serves by /dev/timerheap
 //
 // Most names are those of Go's own benchmarks.
 
@@ -30,7 +30,8 @@ type benchTimer interface {
 	Reset(d time.Duration) bool
 }
 
-// bench runs a benchmark on package time and on each engine.
+// bench runs a benchmark with the timers of package time, and three times with those of this
+// package: package time, the simulated device, and the kernel serve them.
 func bench(b *testing.B, run func(b *testing.B, afterFunc func(time.Duration, func()) benchTimer)) {
 	standard := func(d time.Duration, f func()) benchTimer { return time.AfterFunc(d, f) }
 	mine := func(d time.Duration, f func()) benchTimer { return AfterFunc(d, f) }

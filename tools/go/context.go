@@ -89,8 +89,10 @@ func (c *deadlineContext) Err() error {
 	return c.err
 }
 
-// Value returns the value of the parent for a key.  It hides the embedded context from package
-// context.
+// Value returns the value of the parent for a key.  Package context has a key of its own, for which
+// the embedded context returns itself.  For that key Value returns nil.  Otherwise package context
+// would add each child to the embedded context, and at the deadline the child would get the error
+// Canceled.
 func (c *deadlineContext) Value(key any) any {
 	value := c.Context.Value(key)
 	if value == any(c.Context) {

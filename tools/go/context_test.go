@@ -116,7 +116,8 @@ func TestDerivedContextsEndWithDeadlineExceeded(t *testing.T) {
 	})
 }
 
-// As in Go's TestValues.
+// A context returns the parent's value for a key, and nil for an unknown key.  As in Go's
+// TestValues.
 func TestContextHasValuesOfParent(t *testing.T) {
 	type key struct{}
 	useFake(t, 4, 64, false)
@@ -127,7 +128,8 @@ func TestContextHasValuesOfParent(t *testing.T) {
 	}
 }
 
-// As in Go's TestCanceledTimeout.
+// The cancel function ends the context and its children, with the error Canceled.  As in Go's
+// TestCanceledTimeout.
 func TestCancelEndsContextAndChildren(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		c, cancel := WithTimeout(context.Background(), time.Hour)
@@ -144,7 +146,8 @@ func TestCancelEndsContextAndChildren(t *testing.T) {
 	})
 }
 
-// As in Go's TestCancelRemoves.
+// The cancel function frees the slot of the context's timer.  Go's TestCancelRemoves checks that
+// this function removes the context from its parent's list of children.
 func TestCancelFreesSlotOfTimer(t *testing.T) {
 	k, _ := useFake(t, 4, 64, false)
 	c, cancel := WithTimeout(context.Background(), time.Hour)
@@ -294,14 +297,15 @@ func TestChildrenEndWithErrorOfContextThatEndedFirst(t *testing.T) {
 	})
 }
 
-// As in Go's TestInvalidDerivedFail.
+// WithTimeout and WithDeadline panic if the parent is nil.  As in Go's TestInvalidDerivedFail.
 func TestContextWithNilParentPanics(t *testing.T) {
 	var none context.Context
 	panicsWith(t, func() { WithTimeout(none, time.Second) })
 	panicsWith(t, func() { WithDeadline(none, time.Now()) })
 }
 
-// As in Go's TestDeadlineExceededIsNetError.
+// The error after the deadline is a net.Error, and its method Timeout returns true.  As in Go's
+// TestDeadlineExceededIsNetError.
 func TestDeadlineExceededIsTimeoutOfPackageNet(t *testing.T) {
 	useFake(t, 4, 64, false)
 	c, cancel := WithTimeout(context.Background(), 0)

@@ -123,8 +123,8 @@ func (d *kernelDevice) unmap() {
 	}
 }
 
-// kick implements device.kick.  The contract lets a signal end KICK without an error before the
-// kernel has checked the slot.  Then done is 0, and kick repeats KICK.
+// kick implements device.kick: it makes the call KICK, and the kernel checks the slot.  A signal
+// may end KICK without an error before that check.  Then call.done is 0, and kick repeats KICK.
 func (d *kernelDevice) kick(number *uint32) error {
 	for {
 		// The kernel reads the slot's number at this address.  The number is a field of a
@@ -140,7 +140,8 @@ func (d *kernelDevice) kick(number *uint32) error {
 	}
 }
 
-// grow implements device.grow.
+// grow implements device.grow: it makes the call GROW, which gives the context at least this many
+// slots.  It returns the number of slots.
 func (d *kernelDevice) grow(slots uint32) (uint32, error) {
 	call := growCall{slots: slots}
 	if errno := ioctl(d.fd, iocGrow, unsafe.Pointer(&call)); errno != 0 {
@@ -157,8 +158,8 @@ func (d *kernelDevice) touch(s *slot) error {
 	}
 	_, _, errno := syscall.Syscall(syscall.SYS_MADVISE, uintptr(unsafe.Pointer(s)), slotStride,
 		madvPopulateWrite)
-	// Ignore any other error, such as EINVAL before Linux 5.14: the first access then allocates
-	// the page.
+	// EFAULT and ENOMEM mean that there is no memory for the page.  Ignore all other errors,
+	// such as EINVAL before Linux 5.14: then the first access allocates the page.
 	if errno == syscall.EFAULT || errno == syscall.ENOMEM {
 		return errno
 	}
