@@ -8,9 +8,10 @@ import "time"
 // The ticks do not drift.  If the receiver is slow, ticks are dropped: C has at most one.
 // NewTicker makes tickers.  A Ticker must not be copied.
 //
-// The kernel starts each period itself, so a tick usually needs no KICK.
+// The kernel starts each period itself.  So a tick usually needs no KICK, the system call that
+// makes the kernel check a timer.
 type Ticker struct {
-	// C receives the time at which the ticker was found due.
+	// C receives the time at which the kernel or package time has found the ticker due.
 	C <-chan time.Time
 	t timer
 }

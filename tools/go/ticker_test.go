@@ -185,8 +185,9 @@ func TestTickerTicksAfterConcurrentResets(t *testing.T) {
 	})
 }
 
-// The kernel checks a ticker less and less often if no goroutine takes its events.  The package
-// takes the events even if a tick stays in the channel.
+// The kernel records each expiry of a ticker in the ticker's slot.  While no goroutine takes these
+// expiries, the kernel checks the ticker less and less often.  So the package takes them even if an
+// earlier tick is still in the channel.
 func TestTickerTicksAfterUnreadTicks(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		ticker := NewTicker(time.Millisecond)

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// A Timer, a Ticker and a context of WithDeadline each have a timer, which is in one of three
-// states:
+// A Timer, a Ticker and a context of WithDeadline each have a timer.  The timer's fields kernel and
+// running show its state.  A slot is the memory in which the kernel finds the timer's deadline.
 //
 //	state		kernel	running		ends when
 //	idle		nil	false		the timer is started
-//	in a slot	set	false		the event is taken, or the timer is stopped
+//	in a slot	set	false		a goroutine takes the expiry, or stops the timer
 //	in package time	nil	true		the timer expires, or is stopped
 //
 // Exception: a periodic timer stays in its state until it is stopped.  An arming is the span from
@@ -24,11 +24,12 @@ type timer struct {
 	// mu protects all fields but c and f, which do not change.
 	mu sync.Mutex
 
-	// kernel is the context whose slot the timer has; nil: the timer has no slot.
+	// kernel is the timerheap context that serves the timer, and slot is the number of the
+	// timer's slot there.  nil: the kernel does not serve the timer.
 	kernel *kernel
 	slot   uint32
 
-	// running is true while standard serves the current arming.
+	// running is true while the field standard, a timer of package time, serves this timer.
 	running bool
 
 	// late is how many calls of expireStandard must do nothing.  Package time had already begun
@@ -55,8 +56,8 @@ type timer struct {
 // minPeriod is the default of the device's minimum period, in nanoseconds.
 const minPeriod = uint64(100 * time.Microsecond)
 
-// start begins an arming of an idle timer.  period is 0, or the nanoseconds between expiries.  The
-// caller holds t.mu.
+// start starts an idle timer: in the kernel if a slot is free, otherwise in package time.  period
+// is 0, or the nanoseconds between expiries.  The caller holds t.mu.
 func (t *timer) start(d time.Duration, period uint64) {
 	if period > 0 && period < minPeriod {
 		period, d = minPeriod, time.Duration(minPeriod)
@@ -77,9 +78,9 @@ func (t *timer) start(d time.Duration, period uint64) {
 	}
 }
 
-// cancel ends the arming, and removes a value that is in the channel.  cancel returns true if it
-// has prevented an expiry, discarded an event that was not taken, or removed a value.  The caller
-// holds t.mu.
+// cancel makes the timer idle, and removes a value that is in the channel.  cancel returns true if
+// it has prevented an expiry, or removed a value.  It also does so if it has discarded an expiry
+// that no goroutine has taken from the timer's slot.  The caller holds t.mu.
 func (t *timer) cancel() bool {
 	ended := false
 	if t.kernel != nil {
@@ -133,8 +134,9 @@ func (t *timer) stop() bool {
 	return t.cancel()
 }
 
-// take takes the expirations of a slot whose number was in the ring, and delivers them.  take
-// returns false, and does nothing, if the timer is no longer the owner.
+// take takes the expirations of the slot of o, whose number the kernel has added to the ring.  It
+// then sends the time to the channel, or calls the function.  take returns false, and does nothing,
+// if the slot no longer belongs to the timer.
 func (t *timer) take(k *kernel, o *owner) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -143,7 +145,7 @@ func (t *timer) take(k *kernel, o *owner) bool {
 	}
 	count, fired := k.takeExpirations(o.number)
 	if count == 0 {
-		// The expirations were discarded: they were those of a former arming.
+		// A stop or a reset has discarded the expirations: they were of an earlier start.
 		return true
 	}
 	if t.period == 0 {
@@ -157,7 +159,8 @@ func (t *timer) take(k *kernel, o *owner) bool {
 	return true
 }
 
-// expireStandard is the function of standard, which package time calls in a goroutine of its own.
+// expireStandard expires a timer that package time serves.  Package time calls it, in a goroutine
+// of its own, when the field standard expires.
 func (t *timer) expireStandard() {
 	t.mu.Lock()
 	if t.late > 0 {
@@ -201,8 +204,8 @@ func (t *timer) send(at time.Time) {
 // A Timer expires once.  At the expiry, the channel C of a Timer of NewTimer receives the time, or
 // the function of a Timer of AfterFunc is called.  A Timer must not be copied.
 type Timer struct {
-	// C receives the time at which the timer was found due.  C is nil if AfterFunc has made
-	// the timer.
+	// C receives the time at which the kernel or package time has found the timer due.  C is
+	// nil if AfterFunc has made the timer.
 	C <-chan time.Time
 	t timer
 }
@@ -244,13 +247,13 @@ func (t *Timer) Stop() bool {
 	return t.t.stop()
 }
 
-// Reset starts the timer again, so that it expires after at least d.  A value of the former arming
-// that no receive has taken is removed.  So a program needs neither Stop nor a receive before it
-// calls Reset.
+// Reset starts the timer again, so that it expires after at least d.  If no receive has taken the
+// value of the previous start, Reset removes that value.  So a program needs neither Stop nor a
+// receive before it calls Reset.
 //
-// Reset returns true if it has prevented the value, or the call of the function, of the former
-// arming.  If the function of the former arming is running, Reset does not wait for it.  Reset
-// panics if neither NewTimer nor AfterFunc has made the timer.
+// Reset returns true if it has prevented the value, or the call of the function, of the previous
+// start.  If the function is still running since then, Reset does not wait for it.  Reset panics if
+// neither NewTimer nor AfterFunc has made the timer.
 func (t *Timer) Reset(d time.Duration) bool {
 	t.check("Reset")
 	return t.t.reset(d, 0)

@@ -435,8 +435,8 @@ func TestDelayedReceiveGetsTimeOfExpiryNotOfReceive(t *testing.T) {
 	})
 }
 
-// Stop and Reset panic if no function has made the Timer.  AfterFunc panics without a function.
-// Stop of a Ticker does not panic.
+// Timer.Stop, Timer.Reset and Ticker.Reset panic for a zero value of Timer or Ticker.  Ticker.Stop
+// does not panic.  AfterFunc panics if its function is nil.
 func TestStopAndResetOfUninitializedTimerPanic(t *testing.T) {
 	panics := func(name string, f func()) {
 		defer func() {
@@ -453,8 +453,9 @@ func TestStopAndResetOfUninitializedTimerPanic(t *testing.T) {
 	new(Ticker).Stop()
 }
 
-// Four goroutines Reset and Stop the same timer.  Each arming ends once: by a call, or by a Reset
-// or Stop that returns true.  As in Go's TestConcurrentTimerResetStop.
+// Four goroutines Reset and Stop the same timer.  Each start of the timer ends once: by a call of
+// the timer's function, or by a Reset or Stop that returns true.  As in Go's
+// TestConcurrentTimerResetStop.
 func TestEachArmingCallsFunctionOnceOrIsCancelledByResetOrStop(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		var calls, prevented, starts atomic.Int64

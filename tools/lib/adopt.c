@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1
 /*
- * A successor opens the context of a program that was killed, its predecessor.
+ * A successor opens the context of a program that was killed, its predecessor.  A context is timers
+ * in shared memory: a slot for each, and a ring with the numbers of the slots that have expired.
  *
  * The predecessor may have been killed between any two instructions of the library.  The successor
  * finishes in shared memory what the predecessor was doing:
  *
  *	the predecessor was in		the state of shared memory	the successor
- *	__timerheap_sort()		a number is not in the ring,	restore_sort()
- *					and another one is in it twice
- *	timerheap_next()		a number was removed, and its	restore_event()
- *					event was not taken
+ *	__timerheap_sort()		the ring lacks a slot number,	restore_sort()
+ *					and has another one twice
+ *	timerheap_next()		a slot number was removed, but	restore_event()
+ *					the slot still has its event
  *	a start, before its KICK	a deadline is stored, and the	restore_kicks()
  *					kernel has not read it
  *	timerheap_alloc() or _free()	a slot stays allocated		changes nothing
  *
+ * A KICK is the system call that makes the kernel check a slot, and so read its deadline.
  * After that, the number of each slot with expirations is in the ring exactly once.
  * restore_event() searches the ring, so restore_sort() precedes it.
  *
@@ -54,16 +56,16 @@ static void restore_sort(struct timerheap *th)
  * Put the last slot number that the predecessor has removed back into the ring, unless the event of
  * that slot was taken.  timerheap_next() removes a number before it takes the event.
  *
- * The entry before the head still has the number: GROW copies it, too.  If no number was ever
- * written to that entry, it is 0.  Then slot 0 has no expirations, or the scan below finds its
- * number in the ring.
+ * The entry before the head still has the number.  GROW, which enlarges the ring, keeps that entry,
+ * too.  If no number was ever written to the entry, it is 0.  Then slot 0 has no expirations, or
+ * the scan below finds its number in the ring.
  *
  * Until the event is taken, the kernel does not add that number again.  The numbers of the other
  * slots do not fill the ring, so the entry stays free.
  *
- * If the event was taken, a check that still runs may have counted the next expiration.  That check
- * then adds the number to the ring itself.  So kick the slot before the scan: the KICK waits for
- * the end of that check.
+ * If the event was taken, the slot may have expired again.  The kernel may have counted this
+ * expiration, and not yet added the number to the ring.  So kick the slot before the scan: the KICK
+ * returns after the kernel has added the number.
  */
 static void restore_event(struct timerheap *th)
 {
@@ -86,8 +88,9 @@ static void restore_event(struct timerheap *th)
 }
 
 /*
- * Kick all slots, and so make each KICK that the predecessor may not have made.  The kernel skips
- * pages of slots that were never used, so it allocates no page.  Return: 0 or a negative error.
+ * Kick all slots: make the kernel read their deadlines.  The predecessor may have been killed after
+ * it stored a deadline, and before its KICK.  The kernel skips pages of slots that were never used,
+ * so it allocates no page.  Return: 0 or a negative error.
  */
 static int restore_kicks(struct timerheap *th)
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1
 /*
- * The manual clock, for tests of programs that have timers.
+ * The manual clock, for tests of programs that have timers.  This clock moves only by the request
+ * ADVANCE, to a target time or to the next expiry.  ADVANCE expires the timers that become due.
  *
  * A signal may end ADVANCE early, with the clock between its old time and the target.
  * timerheap_advance() then repeats the call, with the same absolute target.

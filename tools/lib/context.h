@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR LGPL-2.1 */
 /*
- * A context of the library, with the fields that the program does not see.
+ * A context, which is a clock and its timers, with the fields that the program does not see.
  */
 #ifndef TIMERHEAP_CONTEXT_H
 #define TIMERHEAP_CONTEXT_H
@@ -18,12 +18,14 @@ struct context;
  * @open:    open a descriptor, set up a context as @setup describes, and map the slots and the
  *           ring.  @setup has &context.setup_size bytes.  A context that is opened again
  *           has its mappings at the same addresses.  Return: 0; a positive error number, after
- *           which the context may have lost its mappings; a negative one: the device is missing,
- *           not accessible or has another layout, and the other engine may serve the context
+ *           which the context may have lost its mappings; a negative one: the device is missing
+ *           or not accessible, or the module has another layout of the slots and the ring, so the
+ *           other engine may serve the context
  * @kick:    as timerheap_kick()
  * @wait:    as timerheap_wait(), for a context with a descriptor, whose ring was empty
- * @sync:    expire what is due, or wait until the kernel has.  Set *@next as TIMERHEAP_IOC_SYNC.
- *           timerheap_sync() calls this, then kicks slots that back off, and sorts the events
+ * @sync:    expire the timers that are due, or wait until the kernel has done so.  Set *@next to
+ *           the time before which no event is missing.  timerheap_sync() calls this and sorts the
+ *           events.  Before the sort it kicks slots with an unread event that are checked late
  * @grow:    as timerheap_grow()
  * @advance: as TIMERHEAP_IOC_ADVANCE, with an absolute time or with TIMERHEAP_NEXT
  *
@@ -55,8 +57,9 @@ extern const struct engine __timerheap_process __attribute__((visibility("hidden
  * @thread:     the thread that expires timers, if @thread_fd is not -1
  * @next:       link in the list of open contexts; see fork.c
  * @setup_size: size of @setup
- * @setup:      the structure of SETUP for timerheap_reopen(), as the program or QUERY has filled it
- *              in, but with the present number of slots
+ * @setup:      what timerheap_reopen() passes to SETUP, the request that sets up a context.  It is
+ *              the program's structure, or that of QUERY, which reads the setup of a context.  Its
+ *              number of slots is the present one
  *
  * All threads that use the context read @th.  After the open, only timerheap_grow(),
  * timerheap_reopen() and, in a child of fork(), __timerheap_detach() write it.
@@ -89,8 +92,9 @@ enum { WORDS, FREE, FRESH, GAP };
 
 /*
  * The value of the word WORDS: the version of the library's words in &timerheap_ring.program, and
- * the layout of mapped memory.  A library adopts only a context that a library with the same value
- * has opened.  A program does not check this version: its inline functions use none of the words.
+ * the layout of mapped memory.  A library takes over the context of a killed program only if that
+ * program's library had the same value.  A program does not check this version: its inline
+ * functions use none of the words.
  */
 #define WORDS_VERSION	(3U << 16 | TIMERHEAP_LAYOUT)
 
@@ -114,8 +118,9 @@ void __timerheap_set_slots(struct context *context, uint32_t slots);
 
 /*
  * Set up a context that the kernel serves, and map the slots and the ring.  @nr: the number of the
- * request to use: SETUP or QUERY.  Return: 0; a positive error number, after which a context that
- * is opened again may have lost its mappings.
+ * ioctl to use: SETUP for a new descriptor; QUERY if another program has set up the descriptor.
+ * Return: 0; a positive error number, after which a context that is opened again may have lost its
+ * mappings.
  */
 __attribute__((visibility("hidden")))
 int __timerheap_attach(struct context *context, int fd, unsigned int nr,
@@ -130,16 +135,17 @@ __attribute__((visibility("hidden")))
 bool __timerheap_expire_until(struct timerheap *th, uint32_t enough);
 
 /*
- * End the thread of a context, if there is one.  The caller holds the lock of the list of contexts.
- * Return: true: the context has no thread; false: the program has closed the thread's descriptor,
- * and the thread may still use the memory of the context.
+ * End the thread that expires the timers of a context, if there is one (thread.c).  The caller
+ * holds the lock of the list of contexts.  Return: true: the context has no thread; false: the
+ * program has closed the thread's timerfd, and the thread may still use the memory of the context.
  */
 __attribute__((visibility("hidden")))
 bool __timerheap_thread_end(struct context *context);
 
 /*
  * In a context that the process serves: if the ring has no entry, make the descriptor unreadable
- * until the first time of the heap.  Otherwise make an edge, for a program that waits with EPOLLET.
+ * until the next timer is due.  Otherwise make the descriptor readable again, which wakes a program
+ * that waits with EPOLLET.
  * timerheap_next() makes the descriptor unreadable itself, when it finds no event.
  * timerheap_reap(), timerheap_loop_dispatch(), and a timerheap_next_before() that finds no event
  * call this at their end, since the program may poll next.
@@ -164,10 +170,10 @@ __attribute__((visibility("hidden")))
 uint32_t __timerheap_sort(struct timerheap *th, uint32_t max);
 
 /*
- * Take an event of a batch that ends at the position @end of the ring.  The program's function,
- * called for an earlier event of the batch, may have taken events beyond @end.  Or the function has
- * called fork(), and this is the child, whose ring is empty.  In both cases there is no event.
- * Return: whether there was one.
+ * Take an event of a batch: the events that __timerheap_sort() has sorted, up to its result @end.
+ * The program's function, called for an earlier event of the batch, may have taken events beyond
+ * @end.  Or the function has called fork(), and this is the child, whose ring is empty.  In both
+ * cases there is no event.  Return: whether there was one.
  */
 static inline bool __timerheap_next_of_batch(struct timerheap *th, struct timerheap_event *event,
 					     uint32_t end)
@@ -180,8 +186,8 @@ static inline bool __timerheap_next_of_batch(struct timerheap *th, struct timerh
 }
 
 /*
- * Finish what a predecessor was doing when it was killed (adopt.c).
- * Return: 0 or a negative error.
+ * Finish what a killed program, whose context this program opens, was doing to the slots and the
+ * ring (adopt.c).  Return: 0 or a negative error.
  */
 __attribute__((visibility("hidden")))
 int __timerheap_adopt(struct timerheap *th);
@@ -202,7 +208,11 @@ void __timerheap_add_context(struct context *context);
 __attribute__((visibility("hidden")))
 void __timerheap_remove_context(struct context *context);
 
-/* Replace the mappings of a context by pages of zeros, and close its descriptors. */
+/*
+ * Replace the mappings of a context by pages of zeros, and close its descriptors.  So a child of
+ * fork() does not use the timers of its parent.  timerheap_reopen() calls this before it opens the
+ * context again.
+ */
 __attribute__((visibility("hidden")))
 void __timerheap_detach(struct context *context);
 
