@@ -35,9 +35,10 @@ func polled(t *testing.T) (*kernelDevice, int) {
 	return d, ends[1]
 }
 
-// Each edge wakes the goroutine that waits, even if the edge is made just when the goroutine begins
-// to wait.  The goroutine never reads the pipe, so the pipe stays readable.  The package never
-// reads the device either, since it takes the events from memory.
+// An edge is what epoll with EPOLLET reports when a descriptor gets new data.  Each edge wakes the
+// goroutine that waits, even if the edge is made just when the goroutine begins to wait.  The
+// goroutine never reads the pipe, so the pipe stays readable.  The package never reads the device
+// either, since it takes the events from memory.
 func TestEachEpollEdgeWakesWaitingGoroutine(t *testing.T) {
 	d, other := polled(t)
 	var added, taken atomic.Int64
@@ -56,8 +57,8 @@ func TestEachEpollEdgeWakesWaitingGoroutine(t *testing.T) {
 	}()
 	for i := 1; i <= rounds; i++ {
 		added.Add(1)
-		// A write to a pipe makes an edge, as the kernel does after it has added entries
-		// to the ring.
+		// A write to a pipe makes an edge of epoll.  The device makes one after the kernel
+		// has added slot numbers to the device's event ring.
 		if _, err := syscall.Write(other, []byte{0}); err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +84,8 @@ func TestCloseOfDeviceEndsWaitWithError(t *testing.T) {
 	}
 }
 
-// KICK, GROW and SETUP return the error number of the kernel, which is ENOTTY for a pipe.
+// kick, grow and setup return the error number of their ioctl.  The descriptor is that of a pipe,
+// so the number is ENOTTY.
 func TestKickGrowAndSetupReturnErrorOfKernel(t *testing.T) {
 	d, _ := polled(t)
 	number := uint32(0)
@@ -98,8 +100,9 @@ func TestKickGrowAndSetupReturnErrorOfKernel(t *testing.T) {
 	}
 }
 
-// The test maps two pages of a file of one page.  A touch of the second page fails, like a touch of
-// the device's memory if the user's limit is reached.
+// touch makes the kernel allocate the memory of a slot.  The test maps two pages of a file of one
+// page, so touch fails in the second page.  On the device, touch fails in the same way if the user
+// has reached the limit of memory.
 func TestTouchOfSlotWithoutMemoryReturnsError(t *testing.T) {
 	d, _ := polled(t)
 	file, err := os.Create(t.TempDir() + "/slots")

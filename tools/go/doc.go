@@ -20,11 +20,11 @@
 //
 // # Which version of package time
 //
-// The channels behave as those of Go 1.23, with every version of Go from 1.19 on.  After Stop or
-// Reset has returned, no receive gets a value of the former arming.  Stop and Reset return true if
-// they have prevented that value, or the call of a timer's function.  An arming begins at a start.
-// It ends when the timer expires or is stopped.  In timerheap an event belongs to an arming, and a
-// stop discards the event.  So these rules need nothing from the Go runtime.
+// The channels behave as those of Go 1.23, with every version of Go from 1.19 on.  An arming lasts
+// from a start of the timer until the timer expires or is stopped.  After Stop or Reset has
+// returned, no receive gets a value of the former arming.  Stop and Reset return true if they have
+// prevented that value, or the call of a timer's function.  In timerheap an event belongs to an
+// arming, and a stop discards the event.  So these rules need nothing from the Go runtime.
 //
 // There are these differences to Go 1.23:
 //
@@ -40,8 +40,8 @@
 //     context knows only its own types.
 //   - context.Cause of a context of this package does not return the cause of the parent.  It
 //     returns the context's own error, or nil with some versions of Go.
-//   - Exception to both: if the parent's deadline is not later, WithDeadline returns a standard
-//     context.
+//   - Exception to the previous two differences: if the parent's deadline is not later,
+//     WithDeadline returns a standard context.
 //   - If the parent of a context ends, the timer of the context stays pending until the program
 //     calls the cancel function, or until the deadline.
 //   - A fake clock of the Go runtime, as in testing/synctest, does not apply to timers of the
@@ -52,27 +52,31 @@
 //
 // # How the kernel serves
 //
-// The process has one context of the device.  A timer has a slot of this context from its start
-// until it expires or is stopped.  The slot then serves another timer.  So an idle timer that the
-// program drops leaves nothing in the kernel, and needs no finalizer.  If no slot is free, GROW
+// The process opens the device once, which makes a context: slots, in memory that the process and
+// the kernel share.  A slot has the deadline of one timer.  A timer has a slot from its start until
+// it expires or is stopped.  The slot then serves another timer.  So an idle timer that the program
+// drops leaves nothing in the kernel, and needs no finalizer.  If no slot is free, the ioctl GROW
 // doubles the number of slots.  If the context cannot grow, package time serves the timer, from
 // this start until it expires or is stopped.
 //
 // A start, a stop and a Reset are atomic operations on the slot, by the protocol of
-// <linux/timerheap.h>.  They make a KICK, a system call, only if the kernel would check the slot
-// too late, or is checking it.  The operations of sync/atomic are sequentially consistent, so each
-// is at least as strong as the protocol requires.  (A) to (F) in comments are the barriers of that
-// header.
+// <linux/timerheap.h>.  To check a slot, the kernel reads its deadline.  The ioctl KICK checks a
+// slot at once.  The package calls KICK only if the kernel would check the slot too late, or is
+// checking it.  The operations of sync/atomic are sequentially consistent, so each is at least as
+// strong as the protocol requires.  (A) to (F) in comments are the barriers of that protocol: (A)
+// and (B) order deadline and queued of a slot, (C) to (F) the event ring and expirations.
 //
-// One goroutine takes the events.  That goroutine waits in the poller of the Go runtime, as if for
-// a socket.
+// An expiry adds to the slot's expirations.  If they were 0, it also adds the slot's number to the
+// event ring, in shared memory, too.  One goroutine takes these events.  That goroutine waits in
+// the poller of the Go runtime, as if for a socket.
 //
 // # One lock for each timer
 //
 // A timer has a mutex, which a start, Stop and Reset hold.  The goroutine that takes events holds
-// the mutex from the exchange of expirations until the value is in the channel.  So Stop finds each
-// expiry in one of two places: in the slot, where Stop discards the expiry, or in the channel,
-// which Stop empties.  There is no third place, in which a value could stay and appear later.
+// the mutex while it replaces expirations by 0, and until the value is in the channel.  So Stop
+// finds each expiry in one of two places: in the slot, where Stop discards the expiry, or in the
+// channel, which Stop empties.  There is no third place, in which a value could stay and appear
+// later.
 //
 // A slot may be freed and given to another timer while its number is still in the event ring.  The
 // goroutine that takes events reads which timer owns the slot, locks that timer, and reads the

@@ -12,9 +12,10 @@ import (
 // The choice of the engine that serves the timers of the process: the kernel, or package time.
 // Also the clock that both engines use.
 
-// engine has what serves the timers of the process.  kernel is the context of the device; nil:
-// package time serves.  The first use of a timer or of Engine sets kernel, and the tests replace
-// it.  If refused is not empty, no engine serves, and each such use panics with that text.
+// engine has what serves the timers of the process.  The field kernel is the context: the open
+// device with its slots.  If kernel is nil, package time serves the timers.  The first use of a
+// timer or of Engine sets kernel, and the tests replace it.  If refused is not empty, no engine
+// serves, and each use of a timer or of Engine panics with that text.
 var engine struct {
 	once    sync.Once
 	kernel  atomic.Pointer[kernel]
@@ -22,7 +23,8 @@ var engine struct {
 }
 
 // Engine returns which engine serves the timers of the process: "kernel" or "process".  With
-// "kernel", package time may still serve single timers, if the context cannot have more slots.
+// "kernel", a timer needs a slot of the device.  If no slot is free, and the kernel allows no more
+// slots, package time serves this timer.
 func Engine() string {
 	if context := current(); context != nil {
 		return "kernel"
@@ -30,7 +32,8 @@ func Engine() string {
 	return "process"
 }
 
-// current returns the context that serves new starts; nil: package time serves them.
+// current returns the context (the open device) that serves the timers started now.  If it returns
+// nil, package time serves them.
 func current() *kernel {
 	engine.once.Do(choose)
 	if engine.refused != "" {

@@ -11,8 +11,8 @@ import (
 // Functions that the tests share.  A test that calls onEngines runs on each engine:
 //
 //	process	package time
-//	fake	the protocol of the kernel, on the device of fake_test.go
-//	slow	as fake, with pauses between the steps of a check
+//	fake	a device in this process, which follows the kernel's protocol (fake_test.go)
+//	slow	as fake, but the device pauses while it checks the deadline of a timer
 //	kernel	/dev/timerheap; skipped if it cannot be opened
 //
 // "go test -run /fake" selects an engine, as -test.run /fake of a test program does.
@@ -38,7 +38,8 @@ func openReal() (*kernel, error) {
 	return real.kernel, real.err
 }
 
-// use lets the context k serve new starts until the test ends.  If k is nil, package time serves.
+// use lets the context k, a device with its slots, serve the timers that are started until the test
+// ends.  If k is nil, package time serves them.
 func use(t testing.TB, k *kernel) {
 	engine.once.Do(func() {})
 	former := engine.kernel.Load()
@@ -46,7 +47,8 @@ func use(t testing.TB, k *kernel) {
 	t.Cleanup(func() { engine.kernel.Store(former) })
 }
 
-// useFake lets a fake device serve, until the test ends.
+// useFake lets a new fake device serve the timers that are started until the test ends.  The device
+// has nr slots, and can grow to max slots.  If slow is true, it pauses while it checks a slot.
 func useFake(t testing.TB, nr, max uint32, slow bool) (*kernel, *fakeDevice) {
 	k, f := newFake(nr, max)
 	f.slow = slow
@@ -123,7 +125,7 @@ func notEarly(t testing.TB, start, at time.Time, d time.Duration) {
 	}
 }
 
-// usedSlots returns how many slots of a context have an owner.
+// usedSlots returns how many slots of a context are allocated to a timer.
 func usedSlots(k *kernel) int {
 	k.growing.Lock()
 	defer k.growing.Unlock()

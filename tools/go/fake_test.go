@@ -17,11 +17,13 @@ import (
 // module/device/slot.c and ring.c.
 //
 // The functions store and load the words of a slot in the same order as those functions of slot.c
-// that their comments name.  A mutex takes the place of the claim of a timer, so a KICK waits for
-// the end of a check.  A goroutine takes the place of the expiry runs.
+// that their comments name.  The kernel claims (locks) a timer while it checks or changes the
+// timer.  Here the mutex mu does that, so a KICK waits for the end of a check.  The kernel expires
+// the timers that are due in expiry runs.  Here one goroutine, in fakeDevice.run, expires them.
 
-// fakeItem is a queued check of a slot.  The check is valid if its generation is that of the slot.
-// Each check and each KICK of a slot begins a new generation.
+// fakeItem is a queued check: at the time of the field when, fakeDevice.run reads the deadline of
+// the slot, and expires the slot if it is due.  Each check and each KICK begins a new generation of
+// the slot, and may queue a new item.  So run ignores an item of an older generation.
 type fakeItem struct {
 	when       uint64
 	number     uint32
@@ -76,7 +78,8 @@ func newFake(nr, max uint32) (*kernel, *fakeDevice) {
 	return k, f
 }
 
-// close ends the goroutines, and reports the faults that the device has found in the program.
+// close ends the goroutines.  It reports the faults of package timerheap that the fake device has
+// found, such as a deadline above NEVER.
 func (f *fakeDevice) close(t testing.TB) {
 	close(f.closed)
 	f.mu.Lock()
@@ -129,8 +132,8 @@ func (f *fakeDevice) touch(s *slot) error {
 	return nil
 }
 
-// grow implements device.grow.  The numbers in the ring move to the entries that they have in the
-// larger ring.
+// grow implements device.grow.  The entry of a slot number in the ring depends on the number of
+// entries.  So grow moves the slot numbers in the ring to their entries in the larger ring.
 func (f *fakeDevice) grow(slots uint32) (uint32, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -173,8 +176,9 @@ func (f *fakeDevice) kick(number *uint32) error {
 	return nil
 }
 
-// check is theap_slot_check().  It returns the time of the next check (0: none), how many deadlines
-// have expired, and whether the number must be added to the ring.
+// check reads the deadline of a slot, and expires the slot if it is due, as theap_slot_check()
+// does.  It returns the time of the next check (0: none), how many deadlines have expired, and
+// whether the caller must add the slot's number to the ring.
 func (f *fakeDevice) check(number uint32) (next, count uint64, publish bool) {
 	s := &f.slots[number]
 	s.queued.Store(abiChecking)
@@ -215,7 +219,8 @@ func (f *fakeDevice) check(number uint32) (next, count uint64, publish bool) {
 	return now() + minPeriod, 0, false
 }
 
-// expire is theap_slot_expire(), with theap_slot_function(), which adds the number to the ring.
+// expire checks a slot and queues the next check, as theap_slot_expire() does.  If check requires
+// it, expire also adds the slot's number to the ring, as theap_slot_function() does.
 func (f *fakeDevice) expire(number uint32) {
 	s := &f.slots[number]
 	next, count, publish := f.check(number)
@@ -233,9 +238,10 @@ func (f *fakeDevice) expire(number uint32) {
 	}
 }
 
-// backOff is theap_slot_back_off().  It returns the time of the next check of a slot whose previous
-// event was unread.  For a periodic slot with several expirations that is a deadline after next,
-// unless the period is above half a second.  Otherwise it is next.
+// backOff does what theap_slot_back_off() does: it makes checks of a slot rarer while its events
+// stay unread.  The argument next is the next deadline.  If the slot is periodic, has several
+// expirations, and its period is at most half a second, backOff returns a later deadline.
+// Otherwise it returns next.  The caller checks the slot again at the returned time.
 func (f *fakeDevice) backOff(s *slot, next uint64) uint64 {
 	period := s.period.Load()
 	if period == 0 {
@@ -254,7 +260,7 @@ func (f *fakeDevice) backOff(s *slot, next uint64) uint64 {
 	return next
 }
 
-// publish adds a number to the ring.
+// publish adds the number of a slot to the ring, and wakes the goroutine that takes events.
 func (f *fakeDevice) publish(number uint32) {
 	mask := ringEntries(f.nr) - 1
 	head, tail := f.ring.head.Load(), f.ring.tail.Load()

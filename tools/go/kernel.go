@@ -14,10 +14,11 @@ import (
 // mutex.  So some of the protocol's steps against concurrent starts and stops are not necessary
 // here.  The comments of arm and takeExpirations name these steps.
 
-// device has the system calls of a context.  The tests have a device of their own.
+// device has the system calls of a context, which is an open device with its slots.  The tests have
+// another implementation, without a kernel.
 type device interface {
-	// kick makes the kernel check the slot with this number now.  Afterwards no check of the
-	// slot that began earlier is in progress.
+	// kick makes the kernel check the slot with this number now: read its deadline, and expire
+	// it if it is due.  When kick returns, each check that began earlier has ended.
 	kick(number *uint32) error
 
 	// grow gives the context at least this many slots.  It returns the number of slots.
@@ -32,8 +33,8 @@ type device interface {
 	wait(ready func() bool) error
 }
 
-// memory is what the process shares with the kernel: the slots, and the ring with its entries, each
-// with the length for the most slots that the context can have.
+// memory is what the process shares with the kernel: the slots, and the ring with its entries.  The
+// slices are long enough for the largest number of slots to which the context can grow.
 type memory struct {
 	slots   []slot
 	ring    *ring
@@ -49,12 +50,13 @@ type owner struct {
 	number uint32
 }
 
-// owners has the owners of ownersLength slots in memory that does not move.
+// owners has the owners of ownersLength slots.  It is never moved or copied, since goroutines keep
+// pointers to its elements, and KICK gets the address of a field.
 type owners [ownersLength]owner
 
 const ownersLength = 256
 
-// kernel is a context: the timers that the kernel serves.
+// kernel is a context: an open device, its slots, and what the process records of these slots.
 type kernel struct {
 	device device
 	memory
@@ -63,12 +65,12 @@ type kernel struct {
 	// slots is used.
 	owners []atomic.Pointer[owners]
 
-	// free has the free slots below fresh: slots that were freed, and slots that takeFresh has
-	// returned, but no timer has used yet.
+	// free has the free slots whose number is below k.fresh: slots that were freed, and slots
+	// that takeFresh has returned, but no timer has used yet.
 	free [freeLists]freeList
 
-	// growing protects fresh, the first slot that takeFresh has not returned yet, and the call
-	// GROW.
+	// growing is held during the ioctl GROW, and protects the field fresh.  This field is the
+	// number of the first slot that takeFresh has not returned yet.
 	growing sync.Mutex
 	fresh   uint32
 
@@ -100,9 +102,10 @@ func (k *kernel) kick(number uint32) {
 // checksTooLate reports whether the kernel, without a KICK, would check the slot after deadline, or
 // never.
 //
-// (A): the caller has stored deadline before this load.  (B): the kernel stores CHECKING to queued
-// before it reads deadline.  So either the kernel reads the new deadline, or this load reads
-// CHECKING or the time stored after the check.  CHECKING is after each deadline.
+// Barrier (A): the caller has stored s.deadline before this function loads s.queued.  Barrier (B):
+// the kernel stores CHECKING to s.queued before it reads s.deadline.  So either the kernel reads
+// the new deadline, or this load reads CHECKING or the time stored after the check.  CHECKING is
+// the largest number, so the function then returns true.
 func (s *slot) checksTooLate(deadline uint64) bool {
 	queued := s.queued.Load()
 	return queued == 0 || queued > deadline
@@ -110,9 +113,9 @@ func (s *slot) checksTooLate(deadline uint64) bool {
 
 // arm starts the timer of an idle slot that the caller owns.
 //
-// The slot has no expiration of a former arming: disarm and takeSlot leave none.  So the discard of
-// the protocol's start is not necessary.  The compare-and-exchange of that start is not necessary
-// either, since only the caller starts the slot.
+// In the protocol, a start first discards the expirations of the former arming.  Here the slot has
+// none: disarm and takeSlot leave none.  In the protocol, a start then sets the deadline by a
+// compare-and-exchange.  Here a store is sufficient, since only the caller starts the slot.
 func (k *kernel) arm(number uint32, deadline, period uint64) {
 	s := &k.slots[number]
 	// Store only a new period: an atomic store costs as much as an exchange, and a load nearly
@@ -148,15 +151,17 @@ func (k *kernel) postpone(number uint32, deadline uint64) bool {
 // disarm stops the timer of a slot.  It returns true if it has prevented an expiry, or discarded
 // one that was not taken.
 //
-// The number of the slot may be in the ring, and the next expiry must not add it a second time.
-// So disarm replaces a number of expirations by the flag DISCARDED.  Only the goroutine that takes
-// events replaces the word by 0.
+// The slot's number may be in the ring, and the next expiry must not add it a second time.  An
+// expiry adds it only if s.expirations is 0.  So if s.expirations has a count, disarm stores the
+// flag DISCARDED instead.  Only the goroutine that takes events stores 0, after it has removed the
+// slot's number from the ring.
 func (k *kernel) disarm(number uint32) bool {
 	s := &k.slots[number]
 	stopped := s.deadline.Swap(0) != 0
-	// (A) and (B): if the kernel is checking the slot, it may be about to add an expiration.  A
-	// KICK waits for the end of the check.  If no check is running, the next one finds no
-	// deadline.
+	// Barrier (A): the swap of s.deadline precedes this load of s.queued.  Barrier (B): a check
+	// stores CHECKING to s.queued before it reads s.deadline.  If the load reads CHECKING, the
+	// check may be about to add an expiration: a KICK waits for the end of the check.
+	// Otherwise the next check finds no deadline.
 	if s.queued.Load() == abiChecking {
 		k.kick(number)
 	}
@@ -199,9 +204,12 @@ func (k *kernel) hasEntries() bool {
 // readRing moves slot numbers from the ring to the slice numbers, until the ring is empty or the
 // slice is full.  It returns how many numbers it has moved.
 //
-// (C) and (D): the load of tail precedes the loads of the entries.  The numbers are read, and head
-// is beyond them, before takeSlot replaces the expirations of a slot by 0: (E).  Before (E), the
-// kernel does not add the slot's number again.  So GROW may run between readRing and takeSlot.
+// Barriers (C) and (D): the kernel writes an entry before it stores the new tail.  readRing loads
+// tail before the entries.  So readRing reads no entry too early.
+//
+// Barrier (E): only after readRing has moved head beyond a number does takeSlot replace the slot's
+// expirations by 0.  Until then the kernel does not add the number again.  So GROW, which moves
+// the numbers in the ring, may run between readRing and takeSlot.
 func (k *kernel) readRing(numbers []uint32) int {
 	k.reading.Lock()
 	defer k.reading.Unlock()
@@ -254,8 +262,8 @@ func (k *kernel) takeSlot(number uint32) {
 	}
 }
 
-// takeNothing replaces the word of expirations of a free slot, which may be DISCARDED, by 0.  Then
-// the next expiry adds the number of the slot to the ring again.
+// takeNothing replaces s.expirations of a free slot by 0.  The field may have the flag DISCARDED.
+// While the flag stays, an expiry does not add the slot's number to the ring.
 //
 // A free slot has no expirations.  If the slot has some, a timer has started it since the caller
 // found no owner.  The function then changes nothing and returns false, and the caller's next read
@@ -269,17 +277,19 @@ func (s *slot) takeNothing() bool {
 // they were discarded.  It also returns the time at which the kernel found the last of them, or a
 // later one, due.  The caller holds the mutex of the timer that has the slot.
 //
-// The protocol's reader first sets READING in a word that has DISCARDED, since a stop and another
-// expiry could make the word the same again.  Here no stop runs meanwhile, since a stop needs the
-// mutex, too.
+// In the protocol, a reader that finds the flag DISCARDED first sets the flag READING, which a stop
+// removes.  Without READING, a stop and another expiry could make s.expirations the same again, and
+// the reader would not notice the stop.  Here no stop runs meanwhile, since a stop needs the mutex,
+// too.  So takeExpirations omits READING.
 func (k *kernel) takeExpirations(number uint32) (count, fired uint64) {
 	s := &k.slots[number]
 	k.endBackOff(number)
 	for {
 		old := s.expirations.Load()
 		count, fired = old&abiExpirations, s.fired.Load()
-		// (E), a full barrier, pairs with (F): after (E) the kernel may add the number to
-		// the ring again.
+		// Barrier (E), a full one, pairs with (F), the kernel's addition to s.expirations.
+		// If that addition finds the 0 of this exchange, the kernel adds the slot's number
+		// to the ring again.
 		if s.expirations.CompareAndSwap(old, 0) {
 			break
 		}
@@ -289,10 +299,12 @@ func (k *kernel) takeExpirations(number uint32) (count, fired uint64) {
 }
 
 // endBackOff kicks a pending slot if the kernel is checking it, or would check it later than at its
-// deadline.  The check is late if the slot is periodic, and its event was unread when it expired.
-// takeExpirations calls endBackOff before and after its exchange (E).  The KICK before (E) lets the
-// event count all periods that have passed.  A check between that KICK and (E) may back off again.
-// The call after (E) ends that back-off.
+// deadline.  The kernel does the latter, which is a back-off, if a periodic slot has expired while
+// its previous event was unread.
+//
+// takeExpirations calls endBackOff before and after it replaces s.expirations by 0.  The first KICK
+// lets the event count all periods that have passed.  A check between that KICK and the exchange
+// may begin another back-off, which the second call ends.
 func (k *kernel) endBackOff(number uint32) {
 	s := &k.slots[number]
 	queued, deadline := s.queued.Load(), s.deadline.Load()

@@ -68,8 +68,8 @@ func (s stepped) word(number uint32, want uint64) {
 	}
 }
 
-// A Timer makes a KICK only if no check of its slot is queued in time, or if the kernel is checking
-// the slot.
+// A Timer makes a KICK only in two cases.  The kernel has queued no check of the slot for the new
+// deadline or earlier, or the kernel is checking the slot.
 func TestTimerMakesKickOnlyIfSlotIsNotQueuedInTimeOrIsBeingChecked(t *testing.T) {
 	s := newStepped(t, 64, 64)
 	var timer *Timer
@@ -91,7 +91,8 @@ func TestTimerMakesKickOnlyIfSlotIsNotQueuedInTimeOrIsBeingChecked(t *testing.T)
 	timer.Stop()
 }
 
-// A stop discards an expiry that was not taken, and the number of the slot stays in the ring, once.
+// A stop discards an expiry that no goroutine has taken.  The number of the slot stays in the ring,
+// and the next expiry does not add it a second time.
 func TestStopDiscardsUntakenExpiry(t *testing.T) {
 	s := newStepped(t, 64, 64)
 	timer := NewTimer(time.Hour)
@@ -124,7 +125,8 @@ func TestStopDiscardsUntakenExpiry(t *testing.T) {
 	}
 }
 
-// The reader removes the number of a free slot from the ring, and the next expiry adds it again.
+// takeAll, in place of the goroutine that takes events, removes the number of a free slot from the
+// ring.  The next expiry of the slot adds the number again.
 func TestExpiryOfReusedSlotIsDelivered(t *testing.T) {
 	s := newStepped(t, 64, 64)
 	timer := NewTimer(time.Hour)
@@ -142,7 +144,8 @@ func TestExpiryOfReusedSlotIsDelivered(t *testing.T) {
 	}
 }
 
-// The goroutine that takes events has read the owner of a slot.  Then the slot gets another owner.
+// The goroutine that takes events reads which timer owns a slot.  If the slot gets another owner
+// before the goroutine locks that timer, the goroutine must not take the event for the former one.
 func TestFormerOwnerOfSlotTakesNoEvent(t *testing.T) {
 	s := newStepped(t, 64, 64)
 	first := NewTimer(time.Hour)
@@ -160,11 +163,11 @@ func TestFormerOwnerOfSlotTakesNoEvent(t *testing.T) {
 		t.Fatal("the second timer has another slot: the test is too weak")
 	}
 	s.expire(number)
-	// If the goroutine has read that the first timer is the owner, it takes no event.
+	// Call what the goroutine calls if it has read that the first timer is the owner.
 	if first.t.take(s.k, s.k.owner(number)) {
 		t.Error("a former owner takes an event")
 	}
-	// If the goroutine has read that the slot is free, it takes no event either.
+	// Call what the goroutine calls if it has read that the slot is free.
 	if s.f.slots[number].takeNothing() {
 		t.Error("an event is taken as that of a free slot")
 	}
@@ -192,8 +195,9 @@ func TestResetDiscardsUntakenExpiry(t *testing.T) {
 	}
 }
 
-// A ticker backs off while no goroutine takes its events.  The goroutine that takes the event ends
-// the back-off, and puts one value into the channel.
+// While no goroutine takes the events of a ticker, its slot backs off: the kernel checks the slot
+// only after several periods.  The goroutine that takes the event ends the back-off, and puts one
+// value into the channel.
 func TestGoroutineThatTakesEventEndsBackOff(t *testing.T) {
 	s := newStepped(t, 64, 64)
 	ticker := NewTicker(50 * time.Millisecond)
@@ -221,7 +225,8 @@ func TestGoroutineThatTakesEventEndsBackOff(t *testing.T) {
 	}
 }
 
-// Numbers stay in the ring while the context grows, and each is taken once.
+// The numbers of expired slots stay in the event ring while the context gets more slots, and each
+// number is taken once.
 func TestGrowthLosesNoEvent(t *testing.T) {
 	s := newStepped(t, 4, 1<<10)
 	var timers []*Timer
@@ -361,9 +366,9 @@ func stress(t *testing.T, actions int) {
 				case action < 5:
 					count((*at).Stop())
 				default:
-					// Even after a Reset, the function reports a call as
-					// early if it is within the d of its AfterFunc.  So each
-					// Reset adds 1 ms, which is more than any d.
+					// The function reports a call as early if less than the
+					// AfterFunc's d has passed since the AfterFunc, even after
+					// a Reset.  So each Reset adds 1 ms, more than any d.
 					starts.Add(1)
 					count((*at).Reset(time.Millisecond + d))
 				}

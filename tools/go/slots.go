@@ -8,12 +8,13 @@ import (
 	"unsafe"
 )
 
-// Allocation of slots.
+// Allocation of slots.  A slot has the deadline of one timer, in memory shared with the kernel.
 //
 // A freed slot is on one of freeLists stacks, which the address of the timer selects.  So two
 // processors that start timers at the same time seldom wait for the same lock.  The slot freed last
 // is used first: its memory is likely to be in the cache, and the kernel may still have a check of
-// the slot queued.  Then the next start needs no KICK.
+// the slot queued.  If that check is not after the next deadline, the kernel reads this deadline in
+// time without a KICK.
 //
 // If the stack of a timer is empty, its start takes at most freshBatch slots that were never
 // used.  If there are none, the start takes a slot of another stack.  If all stacks are empty, the
@@ -92,7 +93,7 @@ func (k *kernel) takeFresh() []uint32 {
 	k.growing.Lock()
 	defer k.growing.Unlock()
 	var fresh []uint32
-	// nr does not change here: only a goroutine that holds growing changes it.
+	// k.nr does not change here: only a goroutine that holds the mutex k.growing changes it.
 	for len(fresh) < freshBatch && k.fresh < k.nr {
 		if k.device.touch(&k.slots[k.fresh]) != nil {
 			break
@@ -110,7 +111,8 @@ func (k *kernel) takeFresh() []uint32 {
 
 var errNoSlots = errors.New("timerheap: no slots")
 
-// grow gives the context twice as many slots, up to the maximum, unless fresh slots are left.
+// grow gives the context twice as many slots, up to the maximum.  It changes nothing if fresh slots
+// are left: slots that takeFresh has not returned yet.
 func (k *kernel) grow() error {
 	k.growing.Lock()
 	defer k.growing.Unlock()
