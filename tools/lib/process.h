@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR LGPL-2.1 */
 /*
- * The engine in the process: its state, and its descriptor (wake.c).
+ * The engine in the process, which serves the timers of a context if the kernel does not
+ * (process.c): its state, and the functions for its descriptor (wake.c) and its thread (thread.c).
  */
 #ifndef TIMERHEAP_PROCESS_H
 #define TIMERHEAP_PROCESS_H
@@ -11,19 +12,19 @@
 #include "heap.h"
 
 /**
- * struct timerheap_process - the state of a context that the process serves
- * @lock:       protects the fields with L, all checks of slots, and in the ring the tail, the time
- *              and the addition of entries
- * @advancing:  held by the thread that advances a manual clock, which takes @lock inside of it
- * @heap:       L: the slots that have a check queued, by the time of the check
- * @armed:      L: the time from which on the descriptor is readable, on the clock of the context;
- *              1: it is readable
+ * struct timerheap_process - the state of a context whose timers the process serves
+ * @lock:       protects the fields with L, all checks of slots, and, in the ring of events, the
+ *              tail, the time and the addition of entries
+ * @advancing:  held by a thread while it advances a manual clock; taken before @lock
+ * @heap:       L: the slots that have a check queued, by the time of the check.  A check reads the
+ *              slot's deadline, and expires the slot if it is due
+ * @armed:      L: the time from which on the context's descriptor is readable, on the clock of the
+ *              context; 1: it is readable
  * @added:      L: the holder of the lock has added an entry to the ring, and has not made the
  *              descriptor readable yet
  * @stepped:    L: a clock step was detected, and is not reported yet
- * @ending:     L: the thread has to end
- * @thread_at:  L: the time at which the timerfd of the thread wakes it; TIMERHEAP_NEVER: none.
- *              thread.c describes the thread
+ * @ending:     L: the thread of TIMERHEAP_THREAD, which expires timers (thread.c), has to end
+ * @thread_at:  L: the time at which the timerfd of that thread wakes it; TIMERHEAP_NEVER: none
  * @report:     timerheap_wait() reports clock steps (TIMERHEAP_CANCEL_ON_SET).  This field and
  *              those below are constant
  * @can_step:   the clock can be stepped
@@ -32,9 +33,9 @@
  *
  * The descriptor is readable, or about to be, while @armed is not after the clock.  While the ring
  * has an entry, or @stepped is true, the descriptor is readable.  @armed is not after the first
- * time of @heap, with two exceptions.  With a manual clock nothing in @heap becomes due by itself,
- * and with a thread the thread expires what is due.  Then only an entry of the ring or a clock step
- * makes the descriptor readable.
+ * time of @heap, with two exceptions.  With a manual clock nothing in @heap becomes due by itself.
+ * With TIMERHEAP_THREAD, a thread of the library expires what is due.  In both cases only an entry
+ * of the ring or a clock step makes the descriptor readable.
  */
 struct timerheap_process {
 	pthread_mutex_t lock;
@@ -57,7 +58,8 @@ static inline bool is_manual(const struct timerheap *th)
 }
 
 /*
- * Create a descriptor for @clock.  @can_step: the clock can be stepped.  @flags: 0; or
+ * Create the descriptor of a context, or of its thread: a timerfd for @clock; for a manual clock an
+ * eventfd.  @can_step: @clock can be stepped, so a step makes the timerfd readable.  @flags: 0; or
  * TFD_NONBLOCK, so that read() does not block.  Return: the descriptor, or a negative error.
  */
 __attribute__((visibility("hidden")))
@@ -73,9 +75,9 @@ int __timerheap_wake_at(struct timerheap *th, uint64_t when);
 
 /*
  * If the descriptor is readable, make it unreadable by a read(); the caller then arms it again by
- * __timerheap_wake_at().  The clock can be stepped: after a step, the descriptor may be readable
- * although @armed is after the clock.  If the read() reports a step that timerheap_wait() must
- * report, set @stepped, too.
+ * __timerheap_wake_at().  This is for clocks that can be stepped.  After a step back, only a read()
+ * shows whether the descriptor is readable: it may be, although the time @armed is in the future.
+ * If the read() reports a step that timerheap_wait() must report, set @stepped, too.
  * Context: the lock is held.  Return: whether the descriptor was readable.
  */
 __attribute__((visibility("hidden")))
@@ -93,17 +95,21 @@ __attribute__((visibility("hidden")))
 int __timerheap_thread_start(struct context *context);
 
 /*
- * In the thread: expire a batch of what is due, and arm the timerfd again.  Return: false: the
+ * The thread of a context calls this when its timerfd has woken it.  Check at most BATCH slots that
+ * are due, which expires their timers, and arm the timerfd for the next slot.  Return: false: the
  * thread has to end.
  */
 __attribute__((visibility("hidden")))
 bool __timerheap_serve(struct timerheap *th);
 
-/* The thread ends, since its timerfd was closed: let the next KICK arm the timerfd, and so fail. */
+/*
+ * The thread calls this when it ends because the program has closed its timerfd.  Set @thread_at to
+ * TIMERHEAP_NEVER.  So the next KICK arms the timerfd if a check is queued, and fails with -EBADF.
+ */
 __attribute__((visibility("hidden")))
 void __timerheap_serve_fails(struct timerheap *th);
 
-/* Let __timerheap_serve() return false, and wake the thread.  Return: 0 or a negative error. */
+/* Wake and end the thread: __timerheap_serve() returns false.  Return: 0 or a negative error. */
 __attribute__((visibility("hidden")))
 int __timerheap_serve_no_more(struct timerheap *th);
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1
 /*
- * Open a context that the process serves: check the inputs of SETUP, and reserve the memory.
+ * Open a context whose timers the process serves, not the kernel: check the inputs of SETUP, and
+ * reserve the memory.
  *
- * The memory is anonymous, and reserved for max_slots.  So a context grows in place, and starts and
- * KICKs reserve no memory.  The kernel allocates a page when a thread first accesses it.
+ * The memory is anonymous, and reserved for max_slots.  So timerheap_grow() moves no mapping, and
+ * no start and no KICK reserves memory.  The kernel allocates a page when a thread first accesses
+ * it.
  *
  *	slots, in whole pages | struct timerheap_process | heap		one mapping
  *	ring								another one
@@ -102,7 +104,7 @@ static bool can_step(clockid_t clock)
 	return clock == CLOCK_REALTIME || clock == CLOCK_TAI;
 }
 
-/* The state of the engine is behind the slots.  The heap follows at the next cache line. */
+/* struct timerheap_process is behind the slots.  Its heap's entries follow in a new cache line. */
 #define STATE_SIZE	((sizeof(struct timerheap_process) + 63) / 64 * 64)
 
 /* Reserve the memory of a context.  Return: 0 or a negative error. */
@@ -154,8 +156,9 @@ static void init(struct context *context, const struct timerheap_setup *setup, i
 }
 
 /*
- * The least size of a program's struct timerheap_setup.  When the library got this engine, the
- * structure ended after @max_slots, so each program that can use the engine has these fields.
+ * The least size of a program's struct timerheap_setup.  When the library began to serve timers in
+ * the process, the structure ended after @max_slots.  So each program that can open such a
+ * context has the fields up to @max_slots.
  */
 #define SETUP_SIZE	(offsetof(struct timerheap_setup, max_slots) + sizeof(uint32_t))
 
@@ -196,7 +199,10 @@ int __timerheap_process_open(struct context *context, struct timerheap_setup *se
 	/* With a manual clock nothing becomes due by itself, so a thread would have no work. */
 	if (setup->flags & TIMERHEAP_THREAD && setup->clock != TIMERHEAP_CLOCK_MANUAL)
 		error = __timerheap_thread_start(context);
-	/* If this is a timerheap_reopen(), that function replaces the mappings and closes @fd. */
+	/*
+	 * After an error, undo the open.  If @first is false, the caller is timerheap_reopen(),
+	 * which itself replaces the mappings and closes @fd.
+	 */
 	if (error && first) {
 		munmap(context->th.ring, context->ring_size);
 		munmap(context->th.slots, context->slots_size);

@@ -4,8 +4,9 @@
  *
  * A slot that was never allocated comes from a counter.  So a context with a million
  * slots has memory only for the slots that were used.  A freed slot goes onto a stack,
- * and is allocated before a new one: its memory is likely to be in the cache.  Its timer may
- * still be queued in the kernel.  Then the next owner's start usually needs no system call.
+ * and is allocated before a new one: its memory is likely to be in the cache.  The kernel may
+ * still have a check of the freed slot queued.  Usually that check is not after the deadline of the
+ * next timer in the slot.  Then the start of that timer needs no system call.
  *
  * The stack
  * ---------
@@ -19,14 +20,14 @@
  * minutes at 10 million a second.  So a pop can break the stack only if it sleeps for
  * exactly 2^32 pushes, or a multiple of that.
  *
- * A free against an event
- * -----------------------
+ * A free of a slot that has an unread event
+ * -----------------------------------------
  *
  * timerheap_free() stops the timer and pushes the slot.  The stop discards an event that no thread
  * has taken (timerheap_stop(), and "The protocol of a mapped slot" in <linux/timerheap.h>).  So the
- * next owner of the slot gets no event of the former one.  The number of the slot may stay in the
- * ring.  The thread that takes events removes the number, and finds no expiration, or those of the
- * next owner.
+ * caller that allocates the slot next gets no event of the former timer.  The number of the slot
+ * may stay in the ring of events.  The thread that takes events removes the number.  It finds no
+ * expiration in the slot, or those of the next timer.
  */
 #include <errno.h>
 #include <sys/mman.h>
@@ -115,7 +116,10 @@ static int take_fresh(struct timerheap *th)
 	do {
 		if (slot >= timerheap_slots(th))
 			return -ENOSPC;
-		/* Populate before the exchange: after it, other threads take slots of this page. */
+		/*
+		 * Populate the page before the exchange.  After it, other threads can take the next
+		 * slots of the page, and populate() does nothing for these.
+		 */
 		error = populate(&th->slots[slot]);
 		if (error)
 			return error;
@@ -130,17 +134,17 @@ int timerheap_alloc(struct timerheap *th)
 
 	if (slot < 0)
 		return take_fresh(th);
-	/* user_data has a link of the stack, and slack the former owner's value: clear them. */
+	/* Clear the slack of the former timer, and @user_data, which has a link of the stack. */
 	timerheap_set_data(th, slot, 0);
 	timerheap_set_slack(th, slot, 0);
 	return slot;
 }
 
 /*
- * The kernel reads the slack only when it checks the slot.  Until then the timer is queued
- * with the old slack, and may expire later than the new slack permits.  So a smaller slack needs
- * a KICK.  A stopped timer needs the KICK too, since it may still be queued, and a start would not
- * kick it.  A slack of 0 means the slack of the context.
+ * Store the slack.  If it is smaller than before, make a KICK, so that the kernel checks the slot.
+ * The kernel reads the slack only in a check.  Until then the timer is queued with the old slack,
+ * and may expire later than the new slack permits.  A stopped timer needs the KICK, too: it may
+ * still be queued, and then a start makes no KICK.  A slack of 0 means the slack of the context.
  */
 int timerheap_set_slack(struct timerheap *th, uint32_t slot, uint64_t slack)
 {
@@ -151,11 +155,12 @@ int timerheap_set_slack(struct timerheap *th, uint32_t slot, uint64_t slack)
 }
 
 /*
- * Discard those expirations of an idle timer that no thread has taken.
+ * Discard the expirations that no thread has taken.  The timer is idle: its deadline is 0.
  *
- * The number of the slot is in the ring, or a reader has just removed it, or the kernel is about to
- * add it.  If @expirations became 0, the next expiry would add the number a second time.  So
- * @expirations becomes DISCARDED, and only the reader makes it 0.
+ * An expiry adds the slot's number to the ring of events if it finds 0 in @expirations.  The number
+ * is in the ring now, or the kernel is about to add it, or the thread that takes events has just
+ * removed it.  If this function stored 0, the next expiry would add the number a second time.  So
+ * it stores the flag DISCARDED.  The thread that takes events replaces the flag by 0.
  */
 uint64_t __timerheap_discard_expirations(struct timerheap *th, uint32_t slot)
 {
@@ -166,7 +171,10 @@ uint64_t __timerheap_discard_expirations(struct timerheap *th, uint32_t slot)
 	if (__atomic_load_n(&s->queued, __ATOMIC_SEQ_CST) == TIMERHEAP_CHECKING)
 		timerheap_kick(th, &slot, 1);
 	old = __atomic_load_n(&s->expirations, __ATOMIC_ACQUIRE);
-	/* The exchange removes READING, so the exchange of a reader that takes the event fails. */
+	/*
+	 * A thread that is taking the event may have set the flag READING.  DISCARDED replaces it.
+	 * So the compare-and-exchange by which that thread takes the event fails.
+	 */
 	while (old & TIMERHEAP_EXPIRATIONS &&
 	       !__atomic_compare_exchange_n(&s->expirations, &old, TIMERHEAP_DISCARDED, false,
 					    __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE))

@@ -35,7 +35,7 @@ static void expect(bool good, const char *name)
 static struct context context;
 static struct timerheap *const th = &context.th;
 static struct timerheap_slot slots[SLOTS];
-static pthread_mutex_t claims[SLOTS];	/* a check of slot i holds claims[i] */
+static pthread_mutex_t claims[SLOTS];	/* check_slot() of slot i holds claims[i] */
 static pthread_mutex_t ring_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t kicks;
 
@@ -52,10 +52,11 @@ static void put_into_ring(uint32_t slot)
 }
 
 /*
- * Check a slot whose claim this thread holds.  If its deadline is due, replace the deadline by
- * the next one, or by 0 if there is no period, and count one expiration.  Set *@first if
- * the caller must add the slot's number to the ring.  If not, the former event is unread, and
- * a periodic slot backs off by a second, unless this is the check of a KICK.
+ * Check a slot.  The caller holds the slot's mutex in claims[].  If the deadline is due, replace it
+ * by the next one, or by 0 if there is no period, and add 1 to @expirations.  If @expirations was 0
+ * before, set *@first: the caller then adds the slot's number to the ring.  Otherwise the former
+ * event is unread, and a periodic slot backs off: its next check is a second after its deadline.
+ * With @kick, the check is part of a KICK, and the slot does not back off.
  * Return: the time of the next check; 0: none.
  */
 static uint64_t check_claimed(struct timerheap_slot *s, bool kick, bool *first)
@@ -78,7 +79,7 @@ static uint64_t check_claimed(struct timerheap_slot *s, bool kick, bool *first)
 	return next && !*first && !kick ? next + TIMERHEAP_SEC : next;
 }
 
-/* Check a slot as the kernel does.  @kick: as in a KICK; otherwise as if its timer is due. */
+/* Check a slot as the kernel does.  @kick: in a KICK; false: since the time @queued has passed. */
 static void check_slot(uint32_t slot, bool kick)
 {
 	bool first = false;
@@ -92,9 +93,9 @@ static void check_slot(uint32_t slot, bool kick)
 		put_into_ring(slot);
 }
 
-static bool expire_after_kick;	/* after the next KICK, let its first slot expire */
+static bool expire_after_kick;	/* at its end, the next KICK expires the first slot of its array */
 
-/* Set the deadline of a slot to 1, which has passed, and check the slot as a run does. */
+/* Expire a slot: set its deadline to 1, which has passed, and check the slot without a KICK. */
 static void expire(uint32_t slot)
 {
 	slots[slot].deadline = 1;
@@ -127,7 +128,7 @@ void __timerheap_kick_ticker(struct timerheap *of, uint32_t slot)
 
 static bool stop_kernel;
 
-/* The thread of the simulated kernel: check each slot when the time in its field queued is due. */
+/* The thread of the simulated kernel: check each slot when the time in its @queued has passed. */
 static void *kernel(void *arg)
 {
 	while (!__atomic_load_n(&stop_kernel, __ATOMIC_RELAXED)) {
@@ -269,8 +270,8 @@ static void test_discard(void)
 	timerheap_stop(th, slot);
 
 	/*
-	 * As if a reader was killed while it took the event.  The reader has set READING.  The next
-	 * program that opened the context has restored the slot's number in the ring (adopt.c).
+	 * Simulate that a program was killed after it had begun to take the event: the flag READING
+	 * is set.  The next program has put the slot's number back into the ring (adopt.c).
 	 */
 	timerheap_start(th, slot, 1);
 	timerheap_start(th, slot, 1);
@@ -302,7 +303,10 @@ static void test_stop_waits_for_check(void)
 	       "arm_waits_for_the_end_of_a_check");
 }
 
-/* timerheap_next() ends the back-off of a periodic timer whose event was unread. */
+/*
+ * While the event of a periodic timer is unread, the timer backs off: the kernel checks it later
+ * than at its deadline.  timerheap_next() takes the event, and ends the back-off by a KICK.
+ */
 static void test_back_off(void)
 {
 	struct timerheap_event event;
