@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1
 //! The driver of futures: a context, and a thread that takes its events and wakes tasks.
 //!
+//! A context is a clock and a number of slots, and each slot has one timer.  The functions of the
+//! module `time` share one driver, the driver of the process.  A program can create other drivers.
+//!
 //! A future that sleeps has a *place*: a timer, and the waiter of the timer's slot.  The waiter has
 //! the waker of the task.  The first poll starts the timer in shared memory, and the drop stops it.
 //! The thread that has the future does both, usually without a system call and without waiting for
@@ -27,10 +30,11 @@
 //! of an event in the same critical section in which it takes the waker.  A poll takes the count in
 //! the same critical section in which it registers its waker.
 //!
-//! An event that the thread has taken may be of a former owner of the slot.  Such an event wakes
-//! the task once too often, which futures permit.  An interval must not count the expirations of a
-//! former owner.  So each interval sets the data of its timer to a new number, and the waiter
-//! counts only events with that number.
+//! An event names a slot.  The future that caused the event may have ended, and a second future may
+//! use the slot.  The event then wakes the second future's task once too often, which futures
+//! permit.  But an interval must not count expirations of an earlier future.  So each interval sets
+//! its timer's data, which all its events carry, to a new number.  The waiter counts only events
+//! with that number.
 //!
 //! Places are kept
 //! ---------------
@@ -53,13 +57,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::task::Waker;
 use std::thread::{self, JoinHandle, ThreadId};
 
-/// The most places that a thread keeps for its next futures.
+/// The most places that a thread keeps for its next futures.  A place is a timer and its waiter.
 const KEPT: usize = 64;
 
 /// The most events that the driver's thread takes before it wakes their tasks.
 const BATCH: usize = 256;
 
-/// The number of slots with which the driver of the process begins.
+/// The first number of slots, thus of timers, in the driver that the functions of `time` share.
 const FIRST_SLOTS: u32 = 16384;
 
 /// Lock a mutex, even if a thread has panicked while it held the mutex: no panic in this file
@@ -79,7 +83,8 @@ pub(crate) struct Waiter {
 #[derive(Debug, Default)]
 struct Waiting {
     waker: Option<Waker>,
-    /// The number of the slot's last interval.  Events with other data do not count.
+    /// The number that the slot's last interval has chosen as the data of its events.  Events with
+    /// other data do not count, since they are of other futures on the slot.
     data: u64,
     /// Expirations that no poll has taken.
     expirations: u64,
@@ -101,8 +106,8 @@ impl Waiter {
         expirations
     }
 
-    /// Choose a new number, and count only events with this number as data from now on.  Return:
-    /// the number.
+    /// Choose a new number as the data of a timer, and from now on count only events with this
+    /// number.  So events of earlier futures on the slot do not count.  Return: the number.
     pub(crate) fn count_again(&self) -> u64 {
         let mut state = lock(&self.state);
         state.data += 1;
@@ -133,12 +138,14 @@ pub(crate) struct Place {
 }
 
 thread_local! {
-    /// Places of the process's driver, which this thread keeps.  Their timers are stopped.
+    /// Stopped timers with their waiters, which this thread keeps for its next futures.  All are of
+    /// the driver that the functions of `time` share.
     static PLACES: RefCell<Vec<Place>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The last growth of the context: wanted by a thread that needs a slot, or ended with a result.
-/// Only the driver's thread can grow the context, since only that thread has the [`Context`].
+/// The last request to grow the context, which adds slots to it.  `Wanted`: a thread needs a slot.
+/// `Ended`: the driver's thread has grown the context, or has failed.  Only the driver's thread can
+/// grow the context, since only that thread has the [`Context`].
 #[derive(Debug)]
 enum Growth {
     Wanted,
@@ -149,7 +156,8 @@ enum Growth {
 #[derive(Debug)]
 pub(crate) struct Shared {
     handle: Handle,
-    /// True for the driver of the process: its futures use the places that their threads keep.
+    /// True for the driver that the functions of `time` share.  If one of its futures ends, the
+    /// thread may keep the timer and the waiter for its next future.
     is_global: bool,
     /// The waiter of each slot that a future has used.
     waiters: RwLock<Vec<Option<Arc<Waiter>>>>,
@@ -172,8 +180,9 @@ impl Shared {
     /// Return: a place whose timer is idle.
     ///
     /// `NoSlot`: the context has its maximum of slots, or the user would exceed a limit of memory.
-    /// The driver's thread also gets `NoSlot` if all present slots are in use: that thread cannot
-    /// wait for a growth.  Any thread gets `NoSlot` if other threads take all slots of 3 growths.
+    /// The driver's thread also gets `NoSlot` if all present slots are in use: only that thread
+    /// adds slots, and it cannot wait for itself.  Any other thread lets the context grow up to 3
+    /// times, and gets `NoSlot` if each time other threads take all new slots.
     pub(crate) fn place(&self) -> Result<Place, Error> {
         if self.is_global {
             // If the thread is ending, its list of places may no longer exist.
@@ -189,7 +198,8 @@ impl Shared {
                     let waiter = self.waiter(timer.id().index());
                     return Ok(Place { timer, waiter });
                 }
-                // Try up to 3 growths: other threads may take all slots of a growth first.
+                // Let the context grow up to 3 times: each time, other threads may take all new
+                // slots before this thread takes one.
                 Err(Error::NoSlot) if grown < 3 => {
                     grown += 1;
                     self.grow_from(slots)?;
@@ -199,7 +209,8 @@ impl Shared {
         }
     }
 
-    /// Stop the timer of a place, and keep the place or free it.
+    /// Stop the timer of a place.  If the functions of `time` share the driver, and this thread
+    /// keeps fewer than `KEPT` places, keep the place for its next future.  Otherwise free it.
     pub(crate) fn free(&self, place: Place) {
         place.timer.stop();
         // Drop the waker outside of all locks, since the drop may run code of the executor.
@@ -286,11 +297,13 @@ impl Shared {
         let mut wakers = Vec::with_capacity(BATCH);
         while !self.stopping.load(Ordering::SeqCst) {
             match context.wait(None) {
-                // A clock step needs no action: the engine compares deadlines with the new time.
+                // A clock step needs no action: the kernel or the library, which expires the
+                // timers, compares deadlines with the new time.
                 Ok(_) | Err(Error::Interrupted | Error::ClockStepped) => {}
                 Err(error) => panic!("timerheap: the driver cannot wait: {error}"),
             }
-            // If timers expire fast, each batch may be full.  So try to grow after each batch.
+            // If timers expire fast, each batch of events may be full, and this loop may not end.
+            // So check after each batch whether a thread waits for the context to grow.
             loop {
                 let more = self.take_events(&mut context, &mut wakers);
                 self.grow(&mut context);
@@ -301,7 +314,8 @@ impl Shared {
         }
     }
 
-    /// Wake all tasks, and all threads that wait for a growth: they find that the driver has ended.
+    /// End the driver, and wake all tasks and all threads that wait for the context to grow.  After
+    /// that, a poll that has to check a timer panics, and those threads get `Closed`.
     fn end(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         *lock(&self.growth) = Growth::Ended(Err(Error::Closed));
@@ -328,7 +342,8 @@ impl Drop for End {
 /// The driver that a future belongs to.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
-    /// The driver of the process, by a plain reference: its futures share no reference count.
+    /// The driver that the functions of `time` share, by a plain reference.  With a reference
+    /// count, all threads would write to one cache line for each future.
     Global(&'static Shared),
     /// A driver that the program has created.
     Own(Arc<Shared>),
@@ -459,7 +474,8 @@ impl Drop for Driver {
     }
 }
 
-/// Return: the time of a deadline; [`Error::WrongClock`]: the driver has another clock.
+/// Return: a deadline as a time on the driver's clock; [`Error::WrongClock`]: the deadline is of
+/// another clock than the driver's.
 pub(crate) fn time_of(shared: &Shared, deadline: impl Into<Deadline>) -> Result<Time, Error> {
     deadline.into().on(&shared.handle.library)
 }

@@ -28,12 +28,13 @@ pub enum Error {
     /// The library or the kernel has another layout of the shared memory than this crate, or the
     /// library does not know the crate's protocol (`EPROTONOSUPPORT`).
     WrongLayout,
-    /// The caller is a signal handler, which has interrupted a function of the library in a context
-    /// that the process serves (`EDEADLK`).
+    /// The caller is a signal handler, and has interrupted a library function that uses a lock.
+    /// The lock is of a context whose timers the library, not the kernel, expires (`EDEADLK`).
     InSignalHandler,
     /// An `Instant` needs a context with the monotonic clock, a `SystemTime` one with real time.
     WrongClock,
-    /// The timer and the list of kicks are of two contexts.
+    /// The timer is of another context than the [`Kicks`](crate::Kicks), a list of timers.  One
+    /// later call makes the kernel or the library check all timers of the list.
     WrongContext,
     /// Another error number of the system.
     Os(i32),
