@@ -55,10 +55,11 @@ static uint64_t deadline_at(const struct timerheap *th, uint32_t position)
  *
  * __timerheap_sort() is a heap sort within the ring.  While a number sinks in the heap, the ring
  * may lack that number: one entry, the gap, has a copy of another number.  If the program is killed
- * then, the number must not be lost: the kernel would never add it again.  So program[GAP] has the
- * number and the position of the gap.  In the next program that opens the context, restore_sort()
- * (adopt.c) writes the number to that position.  Here number 4 sinks below 6, whose deadline is
- * later:
+ * then, the number must not be lost: the kernel would never add it again.  So program[GAP], a word
+ * in the memory that is shared with the kernel, has the number and the position of the gap.
+ * Another process may have the context's descriptor, and open the context after the kill.  Then
+ * restore_sort() (adopt.c) writes the number to that position.  Here number 4 sinks below 6, whose
+ * deadline is later:
  *
  *	the sort			GAP	the ring	after restore_sort()
  *					4, 0	4 6 5		4 6 5
@@ -83,7 +84,10 @@ static void set_gap(struct timerheap *th, uint32_t slot, uint32_t gap)
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
-/* In the ring, move the entry at @from to the gap, at @gap.  The gap of @slot is then at @from. */
+/*
+ * In the ring, copy the entry at @from to @gap, the position at which the number @slot is missing.
+ * Then record that @slot is missing at @from instead.
+ */
 static void fill_gap(struct timerheap *th, uint32_t slot, uint32_t gap, uint32_t from)
 {
 	*entry(th, gap) = number_at(th, from);
@@ -148,7 +152,10 @@ uint32_t __timerheap_sort(struct timerheap *th, uint32_t max)
 	return end;
 }
 
-/* Kick @nr slots.  If the first of their deadlines is before *@next, lower *@next to it. */
+/*
+ * Kick @nr slots: the kernel, or this process, checks them at once.  If the earliest of their
+ * deadlines is then before *@next, lower *@next to that deadline.
+ */
 static void kick_and_lower(struct timerheap *th, const uint32_t *slots, uint32_t nr, uint64_t *next)
 {
 	timerheap_kick(th, slots, nr);
@@ -161,10 +168,11 @@ static void kick_and_lower(struct timerheap *th, const uint32_t *slots, uint32_t
 }
 
 /*
- * Kick each slot that has an unread event and backs off: the kernel checks such a slot later than
- * at its deadline.  *@next, from SYNC, may be the time of that check.  So lower *@next to the
- * deadline.  The KICK adds all periods that have passed to the event.  So timerheap_next_before()
- * kicks a slot only if the slot has backed off again.
+ * Kick each slot that backs off.  A periodic slot backs off while its event is unread: the kernel
+ * checks the slot later than at its deadline.  The KICK checks it at once, and adds all periods
+ * that have passed to the event.  *@next: the time of the next expiry, as SYNC has set it.  SYNC
+ * may have set it to the time of such a late check, so lower it to the deadline.  After this,
+ * timerheap_next_before() kicks a slot only if the slot backs off again.
  */
 static void end_back_offs(struct timerheap *th, uint64_t *next)
 {
@@ -220,7 +228,10 @@ uint32_t timerheap_reap(struct timerheap *th,
 	uint32_t end = __timerheap_sort(th, max), tail = __timerheap_tail(th), count = 0;
 	struct timerheap_event event;
 
-	/* If stops or starts have discarded all events of a batch, take another batch. */
+	/*
+	 * A stop or a start of a timer discards its unread event.  If the sorted events before @end
+	 * have all been discarded, sort more of those before @tail.
+	 */
 	for (;;) {
 		while (count < max && __timerheap_next_of_batch(th, &event, end)) {
 			function(&event, arg);

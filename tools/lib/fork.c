@@ -20,8 +20,8 @@
  *
  * The library registers its functions when it is loaded, usually before main().  So in the child
  * these functions run before those that were registered later, which may use the context.  In the
- * parent the library's functions take the lock last and release it first.  So no function that was
- * registered later runs with the lock held.
+ * parent the library's functions take contexts_lock last and release it first.  So no function that
+ * was registered later runs with contexts_lock held.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -73,7 +73,10 @@ void __timerheap_detach(struct context *context)
 	if (th->fd >= 0)
 		close(th->fd);
 	th->fd = -1;
-	/* A child of fork() has a copy of the thread's descriptor, but no copy of the thread. */
+	/*
+	 * @thread_fd is the timerfd of the thread that expires timers (thread.c).  A child of
+	 * fork() has a copy of that descriptor, but no copy of the thread.
+	 */
 	if (context->thread_fd >= 0)
 		close(context->thread_fd);
 	context->thread_fd = -1;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT OR LGPL-2.1 */
 /*
- * A quaternary min-heap of slots, for the engine in the process (process.c).
+ * A quaternary min-heap of slots: the first is the slot that is to be checked first.
+ *
+ * process.c uses it to serve timers in the process of the program, without the kernel module.
  *
  * Each slot has at most one entry.  The heap knows the position of each slot's entry, so a slot can
  * be moved and removed.  The memory is reserved for all slots of the context.  So no operation
@@ -22,7 +24,7 @@
 #define HEAP_FIRST	3U
 
 /**
- * struct entry - the time of a slot's next check
+ * struct entry - a slot, and the time at which process.c next checks whether its timer is due
  * @when: the absolute time, in ns
  * @slot: number of the slot
  */
@@ -32,7 +34,7 @@ struct entry {
 };
 
 /**
- * struct heap - a heap; the lock of the engine protects it
+ * struct heap - a heap; @lock of struct timerheap_process protects it
  * @end:       one position beyond the last entry
  * @entries:   array, indexed by position; aligned to 64 bytes
  * @positions: array, indexed by slot: the position of its entry; 0: the slot has none
@@ -70,8 +72,8 @@ static inline void heap_put(struct heap *heap, uint32_t position, struct entry e
 }
 
 /*
- * Put an entry into the gap at the position @gap, after moving each parent that is later down into
- * the gap.  Return: the entry's position.
+ * Put an entry into the gap at the position @gap.  Before that, as long as the parent of the gap is
+ * later than the entry, move the parent down into the gap.  Return: the entry's position.
  */
 static inline uint32_t heap_sift_up(struct heap *heap, uint32_t gap, struct entry entry)
 {
@@ -141,7 +143,10 @@ static inline void heap_remove(struct heap *heap, uint32_t slot)
 	last = heap->entries[--heap->end];
 	if (position == heap->end)
 		return;
-	/* @last fills the gap.  If @last is of another branch, the gap's parent may be later. */
+	/*
+	 * @last fills the gap.  If @last is from another branch of the heap, it may be earlier than
+	 * the parent of the gap, and moves up.  Otherwise it may have to move down.
+	 */
 	if (heap_sift_up(heap, position, last) == position)
 		heap_sift_down(heap, position, last);
 }

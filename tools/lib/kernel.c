@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1
 /*
- * The engine in the kernel: the calls of /dev/timerheap.
+ * Contexts whose timers the kernel serves: the calls of /dev/timerheap.
  *
  * No other file of the library makes an ioctl.
  */
@@ -33,7 +33,7 @@ int __timerheap_attach(struct context *context, int fd, unsigned int nr,
 	struct timerheap *th = &context->th;
 	void *slots = th->slots, *ring = th->ring;
 
-	/* The kernel refuses a layout that is not its own. */
+	/* The layout is a version of the mapped memory.  The kernel refuses all but its own. */
 	setup->layout = TIMERHEAP_LAYOUT;
 	if (ioctl(fd, _IOC(_IOC_READ | _IOC_WRITE, TIMERHEAP_IOC_MAGIC, nr, context->setup_size),
 		  setup))

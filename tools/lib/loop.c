@@ -26,10 +26,11 @@
  * Kicks
  * -----
  *
- * A function of the loop may start many timers.  The loop collects the slots that need a KICK, and
- * kicks them together before it waits or returns, and whenever it has collected 256.  A start
- * outside of such a function kicks its slot at once, since the program may wait next by other means
- * than this loop.
+ * A start that the kernel would notice too late needs a KICK, the call that lets the kernel check a
+ * slot.  A function that the loop calls may start many timers.  The loop collects the slots that
+ * need a KICK, and kicks them together before it waits or returns, and whenever it has collected
+ * 256.  A start outside of such a function kicks its slot at once, since the program may wait next
+ * by other means than this loop.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -40,7 +41,7 @@
  * struct handler - the function of a slot
  * @function: the function; NULL: the slot is not in use
  * @arg:      the argument of @function
- * @life:     number of the slot's current life; if the slot is not in use, of its last life
+ * @life:     how many timers have used the slot: part of the id of the last of them
  * @periodic: the timer is periodic
  */
 struct handler {
@@ -54,8 +55,8 @@ struct handler {
  * struct timerheap_loop - a loop
  * @th:       the context of the loop
  * @bits:     how many low bits of an id hold the slot's number
- * @lives:    the most lives that a slot can have
- * @timers:   number of slots whose life has not ended
+ * @lives:    how many timers can use a slot one after another: the most that @life can be
+ * @timers:   number of slots that are in use
  * @nested:   number of functions that the loop is calling: a function may run the loop
  * @kicks:    slots that need a KICK
  * @stopped:  timerheap_loop_stop() sets it; timerheap_loop_run() clears it when it begins
@@ -113,8 +114,8 @@ struct timerheap *timerheap_loop_context(struct timerheap_loop *loop)
 }
 
 /*
- * Allocate a slot that has not used up its lives.  A slot that has used up its lives stays
- * allocated, so timerheap_alloc() never returns it again.
+ * Allocate a slot whose next timer can have a new id: @life is below @lives.  A slot that has
+ * reached @lives stays allocated, so timerheap_alloc() never returns it again.
  *
  * Return: the slot; -ENOSPC, -ENOMEM.
  */

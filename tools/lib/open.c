@@ -9,9 +9,9 @@
  * A program may have been compiled with another version of <linux/timerheap.h>.  Its
  * struct timerheap_setup may then be shorter or longer than the library's.  The module
  * reads the size from the number of the request.  So the library passes the program's
- * structure with the program's size.  Each program whose protocol the library knows has the fields
- * up to @layout (new_context()).  Only the engine in the process uses later fields, after it has
- * checked the size (process_open.c).
+ * structure with the program's size.  new_context() refuses programs with an unknown version of the
+ * protocol.  In all known versions the structure has the fields up to @layout.  Only
+ * process_open.c uses the fields behind @layout, after it has checked the size.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -108,7 +108,10 @@ static int open_by_choice(struct context *context, struct timerheap_setup *setup
 	return abs(error);
 }
 
-/* Allocate a context.  @size: of its structure of SETUP.  Return: the context; NULL with errno. */
+/*
+ * Allocate a context.  @size: size of the struct timerheap_setup that the context stores.
+ * Return: the context; NULL with errno.
+ */
 static struct context *new_context(size_t size, uint32_t protocol)
 {
 	struct context *context;
@@ -165,7 +168,10 @@ struct timerheap *__timerheap_open_fd(int fd, uint32_t protocol)
 	__timerheap_unlock_contexts();
 	if (error)
 		goto free;
-	/* timerheap_reopen() passes this answer of QUERY to SETUP, which ignores the outputs. */
+	/*
+	 * QUERY has filled in @setup.  timerheap_reopen() passes the copy to SETUP, which ignores
+	 * the fields that are outputs.
+	 */
 	memcpy(context->setup, &setup, sizeof(setup));
 	opened = __atomic_load_n(&th->ring->program[WORDS], __ATOMIC_RELAXED);
 	error = opened != WORDS_VERSION ? EPROTONOSUPPORT : 0;
@@ -195,8 +201,8 @@ int timerheap_reopen(struct timerheap *th)
 
 	__timerheap_lock_contexts();
 	/*
-	 * Unless this is the first call in a child of fork(), the context loses its timers, and its
-	 * thread must end.
+	 * The context loses its timers, so the thread that expires them (thread.c) must end first.
+	 * In a child of fork(), the first call of this function finds neither timers nor a thread.
 	 */
 	if (!__timerheap_thread_end(context)) {
 		__timerheap_unlock_contexts();

@@ -9,7 +9,7 @@
  *
  *	a KICK		checks slots, and expires those that are due
  *	the consumer	expires what is due, before it finds that there is no event
- *	an advance	moves a manual clock, and expires what is due instead of the consumer
+ *	an advance	moves a manual clock, and expires what is due; the consumer then does not
  *	the thread	expires what is due, if the program has set TIMERHEAP_THREAD (thread.c)
  *	the descriptor	without the thread, becomes readable at the heap's first time (wake.c)
  *
@@ -18,9 +18,9 @@
  * A check of a slot is the one of module/device/slot.c: @queued becomes CHECKING, and after that
  * the check reads @deadline.  The check expires a due slot.  Then it queues a pending slot in the
  * heap, and dequeues an idle one.  Differences: the lock of the context excludes other checks, so
- * there is no claim.  An atomic addition never fails; in the kernel it may
- * (module/device/user_word.h).  An expired one-shot slot is dequeued; in the kernel it may stay
- * queued.
+ * there is no claim, the module's lock on one timer.  An atomic addition never fails; in the kernel
+ * it may (module/device/user_word.h).  An expired one-shot slot is dequeued; in the kernel it may
+ * stay queued.
  *
  * A ticker is a periodic timer, and is unread while it has an event that was not taken.  If the
  * ticker is due again, the consumer kicks its slot before it takes the event.  So the event counts
@@ -38,8 +38,9 @@
  * Races
  * -----
  *
- * Threads start, postpone and stop timers without the lock.  (A) to (F) are the letters of
- * <linux/timerheap.h>.  A start against a check, in a KICK or in the consumer:
+ * Threads start, postpone and stop timers without the lock.  (A), (B) and (F) name the full
+ * barriers in these tables.  <linux/timerheap.h> has the same letters.  A start against a check, in
+ * a KICK or in the consumer:
  *
  *	a start				a check, the lock is held
  *	  deadline <- new		  queued <- CHECKING
@@ -111,7 +112,10 @@
  */
 #define BATCH		64U
 
-/* After the thread has expired an unread ticker: the least time until a check without a KICK. */
+/*
+ * A periodic timer may expire again while its event is unread.  Then the thread of TIMERHEAP_THREAD
+ * checks its slot after this time or later, to wake up less often.  A KICK checks it at once.
+ */
 #define BACK_OFF	(TIMERHEAP_SEC / 2)
 
 /* As in module/device/slot.h: the most attempts of a check to exchange a deadline. */
@@ -186,7 +190,10 @@ static void put_into_ring(struct timerheap *th, uint32_t slot)
 	uint32_t tail = __atomic_load_n(&ring->tail, __ATOMIC_RELAXED);
 
 	__atomic_store_n(&ring->slots[tail & th->mask], slot, __ATOMIC_RELAXED);
-	/* (C) stores the entry before the tail.  Pairs with (D) of the consumer. */
+	/*
+	 * (C), a release: store the entry before the tail.  Pairs with (D), an acquire: the
+	 * consumer loads the tail before the entry.
+	 */
 	__atomic_store_n(&ring->tail, tail + 1, __ATOMIC_RELEASE);
 	th->process->added = true;
 }
@@ -225,14 +232,21 @@ static bool expire_deadline(const struct timerheap *th, struct timerheap_slot *s
 		return false;
 	*deadline = next;
 	*count = passed;
-	/* (F) follows: a thread that takes the event then reads no earlier time of the clock. */
+	/*
+	 * A thread that takes the event reads @expirations, which (F) below stores.  After that it
+	 * reads no time of the manual clock before @now.
+	 */
 	if (is_manual(th))
 		__atomic_store_n(&th->ring->now, now, __ATOMIC_RELAXED);
 	/* Store @fired first: a reader of the next store must not read an older @fired. */
 	__atomic_store_n(&s->fired, now, __ATOMIC_RELAXED);
-	/* Pairs with the acquire of the consumer in __timerheap_take_expirations(). */
+	/* Release: __timerheap_take_expirations() reads this by an acquire, and then @fired. */
 	__atomic_store_n(&s->expired_deadline, when + (passed - 1) * period, __ATOMIC_RELEASE);
-	/* (F), a full barrier, pairs with (E). */
+	/*
+	 * (F), a full barrier, pairs with (E), by which the consumer sets @expirations to 0.  If
+	 * (F) finds 0, the consumer has read the slot's former entry of the ring.  So the caller
+	 * overwrites no unread entry.
+	 */
 	*first = !__atomic_fetch_add(&s->expirations, passed, __ATOMIC_SEQ_CST);
 	return true;
 }
@@ -246,7 +260,11 @@ static uint64_t check(const struct timerheap *th, struct timerheap_slot *s, uint
 {
 	__u64 deadline;
 
-	/* (B), a full barrier, pairs with (A).  The load is an acquire: read @period after it. */
+	/*
+	 * (B), a full barrier: store CHECKING before the load of @deadline.  Pairs with (A): a
+	 * start or stop stores @deadline before it loads @queued.  The load here is an acquire:
+	 * read @period after it.
+	 */
 	__atomic_exchange_n(&s->queued, TIMERHEAP_CHECKING, __ATOMIC_SEQ_CST);
 	deadline = __atomic_load_n(&s->deadline, __ATOMIC_SEQ_CST);
 	for (int tries = 0; tries < TRIES; tries++) {
@@ -300,8 +318,9 @@ static bool has_thread(struct timerheap *th)
 }
 
 /*
- * Return: the time from which the descriptor must be readable although the ring has no entry;
- * TIMERHEAP_NEVER: there is none.
+ * Return: the time of the next check that the thread that takes events must make.  The descriptor
+ * must become readable then, so that the program calls the library.  TIMERHEAP_NEVER: the heap is
+ * empty, or timerheap_advance() or the thread of TIMERHEAP_THREAD makes the checks.
  */
 static uint64_t first_wake(struct timerheap *th)
 {
@@ -313,11 +332,14 @@ static uint64_t first_wake(struct timerheap *th)
 }
 
 /*
- * Make the descriptor readable if the holder of the lock has added an entry to the ring, and the
- * descriptor was not readable at @now.  All callers but expire() set @now to 0, so that each call
- * that has added an entry makes an edge.  Otherwise, if the ring is empty, arm the descriptor for
- * the time of first_wake(), if that is earlier than the armed time.  In all cases, if the thread's
- * timerfd would expire after the heap's first time, arm the timerfd for the first time.
+ * Arm the descriptor, and the timerfd of the thread, after a change of the ring or the heap.
+ *
+ * If the caller has added an entry to the ring, make the descriptor readable, unless it was
+ * readable at @now.  All callers but expire() set @now to 0, so that a readable descriptor is armed
+ * again: that wakes a program that waits with EPOLLET.  If the caller has added no entry, and the
+ * ring is empty, arm the descriptor for first_wake(), if that is earlier than @armed.  In all
+ * cases, arm the thread's timerfd (thread.c) for the heap's first time, if that is earlier than
+ * @thread_at.
  * Context: the lock is held.  Return: 0 or a negative error.
  */
 static int notify(struct timerheap *th, uint64_t now)
@@ -357,8 +379,8 @@ static int rearm(struct timerheap *th, uint64_t now, bool readable)
 }
 
 /*
- * Must the consumer, or the thread, expire a slot that is due?  With a manual clock the answer is
- * no: an advance expires what is due, since its result is the number of expirations.
+ * Must the caller check the first slot of the heap now?  With a manual clock the answer is no:
+ * timerheap_advance() expires what is due, since it returns the number of expirations.
  */
 static bool is_due(const struct timerheap *th, uint64_t now)
 {
@@ -383,7 +405,10 @@ static int expire(struct timerheap *th, uint32_t enough, bool readable)
 	while (more && !error) {
 		if (!lock(th))
 			return 0;
-		/* Read the clock under the lock: notify() compares it with @armed. */
+		/*
+		 * Read the clock after lock(), which may wait.  notify() and rearm() compare it
+		 * with @armed, to find out whether the descriptor is readable already.
+		 */
 		now = now ?: timerheap_now(th);
 		for (uint32_t n = 0; n < BATCH && is_due(th, now); n++)
 			check_first(th, now, 0);
@@ -410,8 +435,9 @@ bool __timerheap_serve(struct timerheap *th)
 		for (uint32_t n = 0; n < BATCH && is_due(th, now); n++)
 			check_first(th, now, BACK_OFF);
 		/*
-		 * If more timers are due, notify() arms the timerfd of this thread at once.  Before
-		 * this thread locks the context again, other threads can lock it.
+		 * Let notify() arm the timerfd of this thread for the heap's first time.  If more
+		 * slots are due, that time has passed, and the thread soon serves the next batch.
+		 * Until then, other threads can lock the context.
 		 */
 		p->thread_at = TIMERHEAP_NEVER;
 		notify(th, 0);
@@ -496,9 +522,9 @@ static int process_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr
 }
 
 /*
- * Is a ticker due again since its last check, or is its next check after its deadline?  With a
- * manual clock the answer is no: an advance expires what is due, since its result is the number of
- * expirations.
+ * Does a slot whose event is taken need a KICK?  It does if it is periodic, and is due again or
+ * backs off, so that its next check is after its deadline.  With a manual clock the answer is no:
+ * timerheap_advance() expires what is due, since it returns the number of expirations.
  */
 static bool is_late(const struct timerheap *th, uint32_t slot)
 {
@@ -622,7 +648,10 @@ static bool copy_entries(struct timerheap *th, uint32_t *position, uint32_t mask
 	return *position == tail;
 }
 
-/* As timerheap_grow(), which the consumer calls: so the head of the ring does not move. */
+/*
+ * As timerheap_grow().  The thread that takes events calls this, so no event is taken meanwhile.
+ * So the head of the ring does not move while copy_entries() copies the ring.
+ */
 static int process_grow(struct timerheap *th, uint32_t slots)
 {
 	uint32_t mask = th->mask, position;
@@ -649,9 +678,11 @@ static int process_grow(struct timerheap *th, uint32_t slots)
 }
 
 /*
- * Advance a manual clock by the checks of at most BATCH slots.  *@time is the time of the last
- * check.  A check moves the clock only if the slot expires.  After the last check before @until,
- * move the clock to @until, unless @call has TIMERHEAP_NEXT or its limit was reached.
+ * Advance a manual clock to @until at most: check at most BATCH slots, in the order of the heap.
+ * Before each check, set *@time to the slot's time in the heap, if that is later.  A check that
+ * expires the slot moves the clock to *@time; another check does not.  If the next slot is after
+ * @until, move the clock to @until, unless @call has TIMERHEAP_NEXT.  If the limit of @call is
+ * reached, do not move the clock further.
  *
  * Context: the lock is held.  Return: whether there is more to do.
  */
