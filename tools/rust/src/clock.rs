@@ -7,7 +7,7 @@ use crate::sys::{TIMERHEAP_CLOCK_MANUAL, TIMERHEAP_NEVER};
 use std::ops::{Add, Sub};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The clock of a context.
+/// The clock of a [`Context`](crate::Context), on which the deadlines of its timers are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Clock {
     /// `CLOCK_MONOTONIC`, the clock of [`Instant`].
@@ -88,9 +88,11 @@ pub(crate) fn nanos_of(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX).min(TIMERHEAP_NEVER)
 }
 
-/// When a timer expires, in one of four forms.  A function with a deadline accepts each of them.
+/// When a timer expires, in one of four forms.  A parameter of the type `impl Into<Deadline>`
+/// accepts each of these forms.
 ///
-/// A timer never expires before its deadline.  If the deadline has passed, it expires at once.
+/// A timer never expires before its deadline.  If the deadline has passed, the timer expires at
+/// once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deadline {
     /// A time on the clock of the context.
@@ -145,7 +147,8 @@ impl Deadline {
             Deadline::After(span) => Ok(Time(library.now()) + span),
             Deadline::Instant(instant) => {
                 needs(Clock::Monotonic)?;
-                // Read the instant first, so that the result is not before the deadline.
+                // Read Instant::now() before library.now(): the time between the two readings
+                // then makes the result later than the deadline, not earlier.
                 let before = Instant::now();
                 Ok(Time(library.now()) + instant.saturating_duration_since(before))
             }

@@ -5,11 +5,11 @@
 //!
 //! | the rule | what enforces it |
 //! | --- | --- |
-//! | one thread at a time takes events, or grows | [`Context`] is not `Clone`; both need `&mut` |
+//! | one thread at a time takes events or adds slots | `Context` has no `Clone`; both need `&mut` |
 //! | any thread allocates, starts, postpones, stops, frees | [`Handle`] and [`Timer`] are `Sync` |
 //! | data, slack and period of one timer: one thread at a time | these need `&mut Timer` |
 //! | a slot has one owner | [`Timer`] is not `Clone`, and its drop frees the slot |
-//! | no thread uses a closed context | context, handles and timers share it by `Arc` |
+//! | no thread uses a closed context | its handles and timers keep it open by `Arc` |
 
 use crate::clock::{nanos_of, Clock, Deadline, Time};
 use crate::error::Error;
@@ -22,13 +22,15 @@ use std::os::unix::io::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The engine, which checks and expires the timers of a context.
+/// The engine of a context: the kernel or the library.  The engine reads the deadlines of the
+/// timers, and expires the timers that are due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Engine {
     /// The module timerheap, by `/dev/timerheap`.
     Kernel,
-    /// The library in the process.  Its functions expire timers when a thread kicks a timer, waits
-    /// for events or takes them, or advances a manual clock.
+    /// The library in the process.  Its functions expire timers when a thread waits for events or
+    /// takes them, calls [`Context::sync`], or advances a manual clock.  A function that starts or
+    /// changes a timer may also expire that timer, if it is due.
     Process,
 }
 
@@ -71,14 +73,16 @@ impl Builder {
         self
     }
 
-    /// Set the number of slots, at least 1.  A page of slots is allocated when it is first used.
+    /// Set the number of slots, at least 1.  A slot is the memory of one timer.  The system
+    /// allocates a page of slots when the first of these slots is used.
     pub fn slots(mut self, slots: u32) -> Builder {
         self.setup.slots = slots;
         self
     }
 
-    /// Set the most slots that [`Context::grow`] may give.  The limit is 2^20 in the process, and
-    /// the module's parameter `max_slots` in the kernel; a higher number counts as the limit.
+    /// Set the most slots that [`Context::grow`] may give.  The limit is 2^20 with
+    /// [`Engine::Process`], and the module's parameter `max_slots` with [`Engine::Kernel`].  A
+    /// higher number counts as the limit.
     pub fn max_slots(mut self, slots: u32) -> Builder {
         self.setup.max_slots = slots;
         self
@@ -102,17 +106,18 @@ impl Builder {
         self
     }
 
-    /// In the kernel, let all timers expire on one CPU, unless that CPU is offline or stuck.  With
-    /// either engine, [`Builder::open`] fails if the calling thread may not run on that CPU.  In
-    /// the process, `cpu` has no other effect.
+    /// With [`Engine::Kernel`], let all timers expire on one CPU, unless that CPU is offline or
+    /// stuck.  With either engine, [`Builder::open`] fails if the calling thread may not run on
+    /// that CPU.  With [`Engine::Process`], `cpu` has no other effect.
     pub fn on_cpu(mut self, cpu: u32) -> Builder {
         self.setup.flags |= sys::TIMERHEAP_ON_CPU;
         self.setup.cpu = cpu;
         self
     }
 
-    /// Permit periods from 1 us.  In the kernel, also lift the limit of CPU time for the timers of
-    /// the context; there [`Builder::open`] needs CAP_SYS_RESOURCE.
+    /// Permit periods from 1 us, below the usual minimum of [`Timer::start_periodic`].  If the
+    /// engine is [`Engine::Kernel`], also lift the limit of CPU time for the timers of the context.
+    /// [`Builder::open`] then needs CAP_SYS_RESOURCE.
     pub fn unlimited(mut self) -> Builder {
         self.setup.flags |= sys::TIMERHEAP_UNLIMITED;
         self
@@ -130,11 +135,13 @@ impl Builder {
     ///
     /// - [`Error::Invalid`]: the clock, the number of slots, the CPU or the flags are invalid.
     /// - [`Error::NoSlot`]: the user would exceed a limit of memory.
-    /// - [`Error::NotPermitted`]: in the kernel, [`Builder::unlimited`] without CAP_SYS_RESOURCE,
-    ///   or [`Builder::on_cpu`] with an isolated CPU without CAP_SYS_NICE.  Or only the kernel may
-    ///   serve, and the user may not open the device.
-    /// - [`Error::NoDevice`]: only the kernel may serve, and there is no device.
-    /// - [`Error::WrongLayout`]: the library or the kernel has another layout than this crate.
+    /// - [`Error::NotPermitted`]: with [`Engine::Kernel`], [`Builder::unlimited`] needs
+    ///   CAP_SYS_RESOURCE, and [`Builder::on_cpu`] with an isolated CPU needs CAP_SYS_NICE.  Or
+    ///   only [`Engine::Kernel`] is permitted, and the user may not open `/dev/timerheap`.
+    /// - [`Error::NoDevice`]: only [`Engine::Kernel`] is permitted, and there is no
+    ///   `/dev/timerheap`.
+    /// - [`Error::WrongLayout`]: the library or the kernel has another layout of the shared memory
+    ///   than this crate.
     /// - [`Error::NoMemory`], or [`Error::Os`], for example with too many open files.
     pub fn open(&self) -> Result<Context, Error> {
         let mut setup = self.setup.clone();
@@ -177,9 +184,9 @@ impl Handle {
         }
     }
 
-    /// Create an idle timer.  The function makes a system call only in two cases.  The slot was
-    /// never used before, and is the first in a page of memory.  Or the former owner of the slot
-    /// gave it more slack than the context has.
+    /// Create an idle timer in a free slot, the memory of one timer.  The function makes a system
+    /// call only in two cases.  The slot was never used before, and is the first in a page of
+    /// memory.  Or the timer that last used the slot had more slack than the context.
     ///
     /// # Errors
     ///
@@ -190,7 +197,9 @@ impl Handle {
         Ok(Timer::new(self.clone(), number))
     }
 
-    /// Create an empty list of timers to kick, for one thread.
+    /// Create an empty list of timers, for one thread.  [`Timer::start_deferred`] starts a timer,
+    /// and may add it to the list.  [`Kicks::flush`] then makes the engine read the deadlines of
+    /// all timers in the list with one call.
     pub fn kicks(&self) -> Kicks {
         Kicks::new(self.clone())
     }
@@ -287,13 +296,13 @@ impl Context {
 
     /// Take an event, if there is one.
     ///
-    /// The function makes no system call, with the exceptions of `timerheap_next()` in
-    /// libtimerheap(3).  In the process, if the event ring is empty, the function first expires the
-    /// timers that are due.
+    /// With [`Engine::Process`], if no event is unread, the function first expires the timers that
+    /// are due.  The function makes no system call, except in the cases that libtimerheap(3) lists
+    /// for `timerheap_next()`.
     pub fn next_event(&mut self) -> Option<Event> {
         let mut event = sys::Event::default();
         // SAFETY: `self` is exclusive, and each context has one `Context`.  So no other thread
-        // takes events or grows.
+        // takes events of the context or adds slots to it.
         let any = unsafe { self.library.next_event(&mut event) };
         any.then(|| Event::new(&event))
     }
@@ -306,9 +315,9 @@ impl Context {
         Events { context: Some(self) }
     }
 
-    /// Take the next event if its deadline is before `before`, which [`Context::sync`] has
-    /// returned.  So the events are taken in the order of their deadlines.  The exceptions are
-    /// those of `timerheap_next_before()` in timerheap_sync(3).
+    /// Take the next event if its deadline is before `before`.  If `before` is the last result of
+    /// [`Context::sync`], the calls take events in the order of their deadlines.  timerheap_sync(3)
+    /// describes three exceptions to this order.
     pub fn next_before(&mut self, before: Time) -> Option<Event> {
         let mut event = sys::Event::default();
         // SAFETY: as next_event().
@@ -319,8 +328,9 @@ impl Context {
     /// Wait until there is an event, at most for `timeout`, or without limit.  The timeout counts
     /// on the monotonic clock, whatever the context's clock is.  It counts as at most 292 years.
     ///
-    /// Return: true: there is an event, but a stop or a start may have discarded it; false: the
-    /// timeout has passed.
+    /// Return: true: there is an event, or there was one that a stop or a start of its timer has
+    /// discarded; false: the timeout has passed.  After true, [`Context::next_event`] may thus
+    /// return `None`.
     ///
     /// # Errors
     ///
@@ -336,10 +346,10 @@ impl Context {
     /// unread events by deadline.  Return: the next deadline, before which no event is missing.
     /// [`Time::NEVER`]: no pending timer has an earlier deadline.
     ///
-    /// The returned time may be too early: it may be the old deadline of a timer that was stopped
-    /// or postponed.  The returned time may miss a timer that another thread starts, changes or
-    /// kicks meanwhile, or that is in an unflushed [`Kicks`].  timerheap_sync(3) has the other
-    /// exceptions.
+    /// The returned time may be earlier than the next deadline: it may be the old deadline of a
+    /// timer that was stopped or postponed.  It may be later than the deadline of a timer that
+    /// another thread starts or changes during the call.  The same applies to a timer in a list
+    /// [`Kicks`] that is not flushed before the call.  timerheap_sync(3) has the other exceptions.
     ///
     /// # Errors
     ///
@@ -363,10 +373,11 @@ impl Context {
 }
 
 /// The descriptor, for poll() and epoll.  It is readable while there is an event, also one that a
-/// stop or a start has discarded.  In the process it is also readable when a timer is due, and
-/// sometimes without an event.  So a program takes events until [`Context::next_event`] returns
-/// `None`.  With [`Builder::report_steps`], the descriptor is also readable after a clock step,
-/// until [`Context::wait`] reports the step.  In a child of `fork()` the descriptor is -1.
+/// stop or a start of its timer has discarded.  With [`Engine::Process`] it is also readable when a
+/// timer is due, and sometimes without an event.  So a program takes events until
+/// [`Context::next_event`] returns `None`.  With [`Builder::report_steps`], the descriptor is also
+/// readable after a clock step, until [`Context::wait`] reports the step.  In a child of `fork()`
+/// the descriptor is -1.
 impl AsRawFd for Context {
     fn as_raw_fd(&self) -> RawFd {
         self.library.fd()
@@ -393,7 +404,7 @@ pub struct Event {
     pub data: u64,
     /// The number of expirations, at least 1.
     pub expirations: u64,
-    /// The last deadline that has expired.
+    /// The deadline of the last expiration that the event counts.
     pub deadline: Time,
     /// The time at which the engine found the timer due.  It is not before `deadline`, unless the
     /// clock is stepped back while the event is taken.
