@@ -53,7 +53,7 @@ int device_open(void)
 
 struct timerheap *device_setup(clockid_t clock, uint32_t slots)
 {
-	/* The command tests the module, so the library's engine in the process must not serve. */
+	/* The command tests the module, so the kernel, not the library, must expire the timers. */
 	struct timerheap_setup setup = {
 		.clock = clock, .slots = slots, .flags = TIMERHEAP_IN_KERNEL,
 	};

@@ -79,7 +79,7 @@ static void record_event(struct ledger *ledger, const struct timerheap_event *ev
 	}
 	report->expired += event->expirations;
 	ledger->pending[event->slot] -= event->expirations;
-	/* A timer is early if @fired or @now, the clock after the read, is before the deadline. */
+	/* Early: the timer expired (@fired), or its event was taken (@now), before the deadline. */
 	if (event->fired < event->deadline || now < (int64_t)event->deadline)
 		report->early++;
 	else

@@ -34,9 +34,10 @@ void ledger_open(struct ledger *ledger, clockid_t clock, uint32_t slots,
 		 struct report *report);
 
 /*
- * Start a timer, or give a pending timer another deadline.  A slot that needs a KICK
- * is only noted; ledger_kick() kicks all noted slots.  When LEDGER_KICKS slots are noted,
- * ledger_arm() calls ledger_kick() itself.
+ * Start a timer, or give a pending timer another deadline.  If the kernel would read the
+ * deadline too late, the slot needs a KICK: an ioctl that makes the kernel read it now.
+ * ledger_arm() only notes such a slot; ledger_kick() kicks all noted slots.  When
+ * LEDGER_KICKS slots are noted, ledger_arm() calls ledger_kick() itself.
  */
 void ledger_arm(struct ledger *ledger, uint32_t slot, int64_t deadline);
 void ledger_kick(struct ledger *ledger);

@@ -4,7 +4,8 @@
  *
  *	100 %	of a million timers on one descriptor are armed, as a server does for requests
  *	 70 %	are stopped, as a server does after answers
- *	 25 %	get another deadline: on average, four fifths 8 s later, one fifth 4 s earlier
+ *	 25 %	get another deadline: four of five timers a later one, by 8 s on average, and
+ *		the fifth timer an earlier one, by 4 s on average
  *	  5 %	keep their deadline
  *
  * The timers that were not stopped expire over about 20 seconds.
@@ -33,7 +34,8 @@ static void usage(FILE *to)
 }
 
 /*
- * Perform @operation on each slot from @first up to, not including, @last, and the KICKs.
+ * Perform @operation on each slot from @first up to, not including, @last.  Then ledger_kick()
+ * makes the kernel read those new deadlines that it would otherwise read too late.
  * Return: the average time per slot in nanoseconds.
  */
 static double time_each(struct ledger *ledger, uint32_t first, uint32_t last,

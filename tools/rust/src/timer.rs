@@ -32,8 +32,10 @@ impl TimerId {
 /// shared.set_data(1); // error: cannot borrow as mutable
 /// ```
 ///
-/// A start, a postponement and a stop make no system call if the engine will check the timer in
-/// time anyway.  At the moment of a check they may make one.
+/// The engine, which is the kernel or the library, *checks* a timer at a planned time: it reads the
+/// deadline, and expires a due timer.  If no check is planned in time, a start or a postponement
+/// makes a *KICK*, usually a system call: the engine checks the timer now.  Otherwise a start, a
+/// postponement and a stop make no system call, except during a check of the timer.
 ///
 /// An *arming* lasts from a start to the next start, a stop or an expiry.  Each expiry of a
 /// periodic timer begins another arming.  An event counts expiries.  If no thread has taken the
@@ -78,22 +80,23 @@ impl Timer {
 
     /// Start the timer, one-shot.  The deadline replaces that of a pending timer.
     ///
-    /// Return: how many expirations of the former arming no thread will get: 1 if the timer was
-    /// pending; if it was idle, those that were discarded, seldom more than 1.
+    /// Return: the number of expirations that this start has prevented or discarded.  If the timer
+    /// was pending: 1.  If the timer was idle: the expirations of an event that no thread has
+    /// taken, seldom more than 1.
     ///
     /// # Errors
     ///
-    /// After an error of the KICK, the deadline is stored, but the timer may not expire:
-    /// [`Error::Closed`], [`Error::InSignalHandler`].  [`Error::WrongClock`] changes nothing.
+    /// [`Error::Closed`], [`Error::InSignalHandler`]: the start needed a KICK, which makes the
+    /// engine check the timer now, and the KICK failed.  The deadline is stored, but it is possible
+    /// that the timer never expires.  [`Error::WrongClock`] changes nothing.
     pub fn start(&self, deadline: impl Into<Deadline>) -> Result<u64, Error> {
         let deadline = deadline.into().on(&self.handle.library)?;
         self.handle.library.start(self.number, deadline.as_nanos(), 0)
     }
 
-    /// Start the timer, periodic.  It expires at `first` plus multiples of `period`, at least 1 ns.
-    /// A period below the minimum counts as the minimum: 100 us, or as the administrator of the
-    /// module has set it; 1 us with [`Builder::unlimited`](crate::Builder::unlimited).  Return: as
-    /// [`Timer::start`].
+    /// Start the timer, periodic.  It expires at `first`, and then every `period`.  A period below
+    /// the minimum counts as the minimum: 100 us, or as the administrator of the module has set it;
+    /// 1 us with [`Builder::unlimited`](crate::Builder::unlimited).  Return: as [`Timer::start`].
     ///
     /// # Errors
     ///
@@ -110,8 +113,9 @@ impl Timer {
         self.handle.library.start(self.number, first.as_nanos(), nanos_of(period))
     }
 
-    /// Start the timer, one-shot.  If the timer needs a KICK, add it to `kicks`, which the thread
-    /// flushes before it blocks.  Return: as [`Timer::start`].
+    /// Start the timer, one-shot.  If the engine would check the timer too late, the timer needs a
+    /// KICK: a call that makes the engine check it now.  Do not make the KICK, but add the timer to
+    /// `kicks`, which the thread flushes before it blocks.  Return: as [`Timer::start`].
     ///
     /// # Errors
     ///
@@ -175,12 +179,13 @@ impl Timer {
     }
 
     /// Set how much later than its deadline the timer may expire.  0, as in a new timer: the slack
-    /// of the context; 1 ns: none.  If the slack becomes less, this function kicks the slot.
+    /// of the context; 1 ns: none.  The engine reads the slack only when it checks the timer.  So
+    /// if the slack becomes less, this function makes a KICK: the engine checks the timer now.
     ///
     /// # Errors
     ///
-    /// [`Error::Closed`], [`Error::InSignalHandler`]; the slack is set, and counts from the next
-    /// check on.
+    /// [`Error::Closed`], [`Error::InSignalHandler`]: the KICK failed.  The slack is set, but the
+    /// engine reads it only when it checks the timer next.
     pub fn set_slack(&mut self, slack: Duration) -> Result<(), Error> {
         self.handle.library.set_slack(self.number, nanos_of(slack))
     }
@@ -192,10 +197,11 @@ impl Drop for Timer {
     }
 }
 
-/// Timers that one thread has started, and has yet to kick with one call.
+/// A list of timers that one thread has started, but that the engine would check too late.
 ///
-/// The drop flushes the list.  A timer in the list may be started again, stopped or dropped: a
-/// KICK that is not needed does no harm.
+/// [`Kicks::flush`] makes one KICK for all of them: the engine checks them now.  The drop flushes
+/// the list.  A timer in the list may be started again, stopped or dropped: a KICK that is not
+/// needed does no harm.
 ///
 /// ```
 /// use std::time::Duration;
@@ -237,12 +243,14 @@ impl Kicks {
         self.flush()
     }
 
-    /// Kick the timers of the list, and empty it.  If the kernel serves the timers, this is one
-    /// system call, or more if signals end it early; none for an empty list.
+    /// Make the KICK for the timers of the list: the engine checks their deadlines now.  Empty the
+    /// list.  If the kernel serves the timers, this is one system call, or more if signals end that
+    /// call early; none for an empty list.
     ///
     /// # Errors
     ///
-    /// [`Error::Closed`], [`Error::InSignalHandler`]: timers of the list may not expire.
+    /// [`Error::Closed`], [`Error::InSignalHandler`]: it is possible that timers of the list never
+    /// expire.
     pub fn flush(&mut self) -> Result<(), Error> {
         let mut done = 0;
         let mut result = Ok(());

@@ -120,7 +120,8 @@ fn postpone_moves_only_a_pending_timer() {
     assert_eq!(timer.postpone(at(50)), Ok(true));
     assert_eq!(context.advance(at(49)), Ok(0));
     assert_eq!(timer.postpone(at(60)), Ok(true));
-    // The next check is at 50.  So the deadline 55 needs no KICK, although it is before 60.
+    // At 10 the engine has read the deadline 50, so it will read the deadline again at 50.  So the
+    // deadline 55 needs no KICK, which makes the engine read it now, although 55 is before 60.
     assert_eq!(timer.postpone(at(55)), Ok(true));
     assert_eq!(context.advance(at(56)), Ok(1));
     assert_eq!(context.next_event().unwrap().fired, at(55));
@@ -173,7 +174,8 @@ fn event_taken_after_a_delay_counts_all_periods_that_have_passed() {
     timer.start_periodic(first, MSEC).unwrap();
     let mut last = 0;
     for _ in 0..3 {
-        // The event is in the ring, and counts few periods.  Let about 20 more pass.
+        // Wait until there is an event, which counts few periods.  Do not take the event before
+        // about 20 more periods have passed.
         assert!(context.wait(LONG).unwrap());
         std::thread::sleep(20 * MSEC);
         let before = context.now();
@@ -475,7 +477,8 @@ fn random_operations_agree_with_an_oracle() {
         } else {
             timers[place] = Some(context.timer().unwrap());
         }
-        // If the new deadline is `now`, the timer has expired within start() or postpone().
+        // The oracle expires the timers that are due at `to`, even if the clock is not advanced: a
+        // timer with the new deadline `now` has expired within start() or postpone().
         let mut to = now;
         if operation >= 14 {
             to += random(40);

@@ -143,8 +143,8 @@ fn sleep_wakes_only_the_last_task_that_polled_it() {
     driver.handle().advance(at(10)).unwrap();
     until(|| tasks[1].count.load(Ordering::SeqCst) == 1);
     assert_eq!(tasks[0].count.load(Ordering::SeqCst), 0);
-    // After a wake-up, the slot's waiter (driver.rs) keeps no waker.  The driver's thread drops its
-    // reference to the task a moment later.
+    // The driver's thread takes the waker that the last poll has stored, and wakes the task.  A
+    // moment later the thread drops the waker, which was the driver's only reference to the task.
     until(|| Arc::strong_count(&tasks[1]) == 1);
 }
 
