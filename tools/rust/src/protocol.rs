@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1
-//! The protocol of a mapped slot, with atomics.
+//! Start, postpone and stop timers, and take events, in memory shared with the kernel.
+//!
+//! A slot is one timer in this memory.  In a check of a slot, the kernel reads its `deadline`, and
+//! expires or queues the timer.  `queued` is the time of the slot's next check, or CHECKING during
+//! a check.  A KICK is a call that makes the kernel check slots now.  If the C library serves the
+//! timers in the process, comments about the kernel hold for the library.  "The protocol of a
+//! mapped slot" in `<linux/timerheap.h>` has the details, and the barriers (A) to (F).
 //!
 //! The functions here do in Rust what the inline functions of `<timerheap.h>` do in C.  So a start,
-//! a stop and a postponement call the C library only for a KICK, or to discard expirations.  Their
-//! functions are marked `#[inline]`, so that the compiler can inline them into a program.  The
-//! letters (A) to (F) name the barriers of `<linux/timerheap.h>`, which explains the protocol.  If
-//! the library serves the timers in the process, comments about the kernel hold for the library.
+//! a stop and a postponement call the C library only for a KICK, or to discard expirations.  These
+//! functions are marked `#[inline]`, so that the compiler can inline them into a program.
 //!
 //! ```text
 //! the program                       the kernel
@@ -28,7 +32,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 pub struct Armed {
     /// The timer was pending; its deadline is replaced.
     pub was_pending: bool,
-    /// Without a KICK the timer may expire too late, or not at all.
+    /// The caller must make a KICK, a call that lets the kernel check the slot now.  Without the
+    /// KICK, the timer may expire too late, or not at all.
     pub must_kick: bool,
     /// The number of expirations of the former arming that were unread, and are discarded.
     pub discarded: u64,
@@ -44,9 +49,9 @@ impl Armed {
 
 /// A context of libtimerheap, which the drop closes.
 ///
-/// A *number* in this file identifies a slot.  A caller has it from [`Library::alloc`], and
-/// `next_in_ring()` checks a number of the ring.  So a number is below the count of slots, which
-/// never decreases.
+/// A *number* in this file identifies a slot.  A caller has the number from [`Library::alloc`].
+/// `next_in_ring()` reads numbers from the ring of unread events, and skips those that are too
+/// high.  So each number is below the count of slots, which never decreases, and valid in slot().
 #[derive(Debug)]
 pub struct Library {
     th: NonNull<sys::Context>,
@@ -64,7 +69,8 @@ unsafe impl Send for Library {}
 unsafe impl Sync for Library {}
 
 impl Library {
-    /// Open a context.  `setup.max_slots` becomes the limit that the context has.
+    /// Open a context.  The library stores in `setup.max_slots` how many slots the context can have
+    /// at most.
     pub fn open(setup: &mut sys::Setup) -> Result<Library, Error> {
         let size = std::mem::size_of::<sys::Setup>();
         // SAFETY: `setup` is valid for reads and writes of `size` bytes.  `TIMERHEAP_PROTOCOL` is
@@ -158,7 +164,8 @@ impl Library {
         time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
     }
 
-    /// Allocate a slot.  Its timer is idle; its data and its own slack are 0.
+    /// Allocate a slot.  Its timer is idle, and the data for its events is 0.  Its slack is 0, so
+    /// the slack of the context applies.
     pub fn alloc(&self) -> Result<u32, Error> {
         // SAFETY: the context is valid, and any thread may allocate.
         Error::check(unsafe { sys::timerheap_alloc(self.pointer()) })
@@ -191,8 +198,9 @@ impl Library {
         self.slot(number).deadline.load(Relaxed)
     }
 
-    /// Kick slots: the kernel checks each of them now, up to the first that fails.  Return: how
-    /// many were kicked.
+    /// Kick slots: the kernel reads the deadline of each slot now, and queues, expires or dequeues
+    /// its timer.  The call ends at the first slot that fails, for example if its number is wrong.
+    /// Return: how many slots were kicked before that, or the error if the first slot has failed.
     pub fn kick(&self, numbers: &[u32]) -> Result<u32, Error> {
         let count = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
         // SAFETY: the context is valid, any thread may kick, and `numbers` has `count` numbers.
@@ -204,8 +212,9 @@ impl Library {
     /// The caller has exchanged `deadline` with 0, or has read 0 in it.  If the kernel is checking
     /// the slot, the check may be about to add an expiration.  So the C library makes a KICK, which
     /// waits for the end of the check.  If no check is running, none will add an expiration of the
-    /// former arming: (A) and (B) ensure this after an exchange, and the caller's acquire after a
-    /// load.
+    /// former arming.  After an exchange, barriers (A) and (B) ensure this: each check stores
+    /// CHECKING in `queued` before it reads `deadline`.  If the caller has read 0, the acquire of
+    /// that load orders the load of `queued` after it.
     #[inline]
     fn discard(&self, slot: &sys::Slot, number: u32) -> u64 {
         if slot.queued.load(SeqCst) == sys::TIMERHEAP_CHECKING
@@ -217,7 +226,8 @@ impl Library {
         0
     }
 
-    /// Arm a timer, and leave its KICK to the caller.  A `period` of 0: one-shot.
+    /// Arm a timer.  If `must_kick` of the result is true, the caller must make a KICK, so that the
+    /// kernel checks the slot in time.  A `period` of 0: one-shot.
     #[inline]
     pub fn arm(&self, number: u32, deadline: u64, period: u64) -> Armed {
         let slot = self.slot(number);
@@ -301,25 +311,29 @@ impl Drop for Library {
     }
 }
 
-/// Would the kernel, without a KICK, check the slot too late for `deadline`?
+/// Would the kernel read the new `deadline` too late, or never?  Then the caller must make a KICK,
+/// which lets the kernel check the slot now.
 #[inline]
 fn needs_kick(slot: &sys::Slot, deadline: u64) -> bool {
-    // (A): the caller exchanged deadline before this load.  (B): the kernel sets queued to CHECKING
-    // before it reads deadline.  So if the kernel does not read the new deadline, this load reads
-    // CHECKING or the value stored at the end of the check.  CHECKING is after each deadline.
+    // Barrier (A): the caller has exchanged `deadline` before this load of `queued`.  Barrier (B):
+    // the kernel stores CHECKING in `queued` before it reads `deadline`.  So if a check misses the
+    // new deadline, this load reads CHECKING, or the value that the kernel stores after the check.
+    // CHECKING is greater than each deadline, so the answer is true during a check.
     let queued = slot.queued.load(SeqCst);
 
     queued == 0 || queued > deadline
 }
 
-/// Will the kernel check the timer later than at its deadline?  That is so if a periodic timer has
-/// expired while its former event was unread.  Then the caller kicks the slot.
+/// Will the kernel check the slot later than at its deadline?  That is so if the slot backs off: a
+/// periodic timer has expired while its former event was unread.  The answer is also true during a
+/// check.  If the answer is true, the caller kicks the slot.
 fn backs_off(slot: &sys::Slot) -> bool {
-    // next_in_ring() calls this function before and after the exchange (E) of expirations.  The
-    // kernel stores CHECKING in queued, adds to expirations (F), and then stores a time in queued:
-    // one after the deadline if the slot backs off.  So if (E) has read the result of (F), this
-    // load reads CHECKING or that time.  The call before (E) may return a wrong answer, which the
-    // call after (E) corrects.
+    // next_in_ring() calls this function before and after (E), its exchange of `expirations` with
+    // 0.  In a check, the kernel stores CHECKING in `queued`, and then adds to `expirations`: (F).
+    // At the end of the check, the kernel stores the time of the next check in `queued`.  If the
+    // slot backs off, that time is after the deadline.  So if (E) takes what (F) has added, this
+    // load reads CHECKING or that time.  The call before (E) may read an older `queued`, and return
+    // a wrong answer, which the call after (E) corrects.
     let queued = slot.queued.load(Relaxed);
     let deadline = slot.deadline.load(Relaxed);
 
@@ -338,16 +352,18 @@ fn exchange(expirations: &AtomicU64, old: &mut u64, new: u64) -> bool {
     }
 }
 
-/// Take the expirations of a slot, whose number was removed from the ring, and read the fields of
-/// the event that counts them.  Return: whether there are any.
+/// Replace the expirations of a slot by 0, and store their number in `event`, with the deadline,
+/// the time and the data of the slot.  The caller has removed the number of the slot from the ring.
+/// Return: whether there was an expiration.
 fn take_expirations(slot: &sys::Slot, event: &mut sys::Event) -> bool {
     let mut old = slot.expirations.load(Acquire);
 
     loop {
         event.expirations = old & sys::TIMERHEAP_EXPIRATIONS;
-        // If the timer was stopped after the load, the exchange below must fail.  It fails if the
-        // stop has changed the word.  But a word with DISCARDED may have its old value again, after
-        // a stop, a start and an expiry.  So mark such a word with READING, which a stop removes.
+        // If a stop discards the event after the load, the exchange with 0 below must fail.  The
+        // exchange fails if `expirations` no longer has the value `old`.  A stop sets the flag
+        // DISCARDED.  If `old` has this flag already, a stop, a start and an expiry can restore the
+        // value `old`.  So set the flag READING first: a stop removes READING.
         if event.expirations != old && event.expirations != 0 && old & sys::TIMERHEAP_READING == 0 {
             let marked = old | sys::TIMERHEAP_READING;
             if exchange(&slot.expirations, &mut old, marked) {
@@ -358,8 +374,9 @@ fn take_expirations(slot: &sys::Slot, event: &mut sys::Event) -> bool {
         event.deadline = slot.expired_deadline.load(Acquire);
         event.fired = slot.fired.load(Relaxed);
         event.user_data = slot.user_data.load(Relaxed);
-        // (E), a full barrier, pairs with (F): the entry is read and head is stored before the word
-        // becomes 0.  After that the kernel may add the number to the ring again.
+        // (E), a full barrier: the caller has read the entry of the ring and stored `head` before
+        // this exchange with 0.  (F), the kernel's barrier: the kernel adds the number to the ring
+        // only after it has read this 0.  So the kernel never overwrites an entry that is unread.
         if exchange(&slot.expirations, &mut old, 0) {
             return event.expirations != 0;
         }
@@ -376,7 +393,8 @@ impl Library {
     unsafe fn next_in_ring(&self, event: &mut sys::Event) -> bool {
         let ring = self.ring();
         let mut head = ring.head.load(Relaxed);
-        // (D): read tail before the entries; pairs with (C).
+        // (D), an acquire: read `tail` before the entries.  (D) pairs with (C), a release: the
+        // kernel writes an entry before it stores the new `tail`.
         let tail = ring.tail.load(Acquire);
 
         while head != tail {
@@ -388,8 +406,9 @@ impl Library {
                 continue;
             }
             let slot = self.slot(number);
-            // Kick a ticker before the take: the event then counts all periods that have passed.
-            // Without the KICK, these periods would make a second event.
+            // Kick a ticker, a periodic timer, before its expirations are taken.  Then the event
+            // counts all periods that have passed.  Without the KICK, these periods would make a
+            // second event.  In the process, kick_ticker() itself tests whether a KICK is needed.
             if self.is_in_process() || backs_off(slot) {
                 self.kick_ticker(number);
             }
@@ -397,7 +416,8 @@ impl Library {
                 continue;
             }
             event.slot = number;
-            // Test again: before the event was taken, a check may have backed off.
+            // Test again: after the first test, a check may have found the event unread, and the
+            // kernel may have deferred the next check beyond the deadline.
             if backs_off(slot) {
                 self.kick_ticker(number);
             }
@@ -406,9 +426,9 @@ impl Library {
         false
     }
 
-    /// Kick a slot, so that its ticker is in time again.  If the process serves the timers, the
-    /// library makes the KICK only for a ticker that needs it.  Such a ticker is due again, or its
-    /// next check is after its deadline.
+    /// Kick a slot, so that the next check of its ticker, a periodic timer, is again at the
+    /// deadline.  If the process serves the timers, the library kicks only a slot that needs it: a
+    /// ticker is due again, or its next check is after its deadline.
     fn kick_ticker(&self, number: u32) {
         // SAFETY: the context is valid, any thread may kick, and the number is that of a slot.
         unsafe { sys::__timerheap_kick_ticker(self.pointer(), number) }
@@ -444,8 +464,9 @@ impl Library {
     }
 
     /// Wait until the timers that are due have expired, for about 1 ms at most.  Sort the unread
-    /// events by deadline.  Return: the time before which no event is missing, with the exceptions
-    /// of timerheap_sync().
+    /// events by deadline.  Return: a time; the timers with deadlines before it have expired, and
+    /// their events are in the ring or were taken.  `<timerheap.h>` lists exceptions, such as a
+    /// timer that is started during the call.
     pub unsafe fn sync(&self) -> Result<u64, Error> {
         let mut next = 0;
         // SAFETY: the context is valid, `next` can be written, and the caller is the only thread

@@ -3,9 +3,9 @@
 //! the exported functions of libtimerheap.
 //!
 //! The structures are those of `<timerheap.h>` and `<linux/timerheap.h>`, and `struct timespec`.
-//! The tests below compare structures, constants and functions with the record of the C interface,
-//! except `Timespec` and `clock_gettime()`.  A field that another thread or the kernel may write is
-//! an atomic, so a shared reference to it is valid.
+//! The files in `selftests/abi` record the C interface.  The tests below compare structures,
+//! constants and functions with this record, except `Timespec` and `clock_gettime()`.  A field that
+//! another thread or the kernel may write is an atomic, so a shared reference to it is valid.
 
 use core::ffi::c_void;
 use std::os::raw::{c_char, c_int, c_long};

@@ -3,8 +3,9 @@
 //!
 //! The first call of [`sleep`] or another function of this module creates the driver of the
 //! process: a context on [`Clock::Monotonic`](crate::Clock::Monotonic), and a thread that wakes
-//! tasks.  A future that sleeps uses a slot of the context.  The context grows up to 2^20 slots if
-//! the process serves the timers, and up to the module's parameter `max_slots` if the kernel does.
+//! tasks.  A future that sleeps uses one slot of the context.  A slot is one timer.  The context
+//! grows up to 2^20 slots if the library serves the timers in the process.  If the kernel serves
+//! the timers, the limit is the parameter `max_slots` of the kernel module.
 //!
 //! Any thread may create, poll and drop the futures.  A future starts its timer when it is first
 //! polled.  A poll and a drop usually make no system call.  The exceptions are those of
@@ -69,7 +70,8 @@ pub fn interval_at(first: Instant, period: Duration) -> Interval {
     expect(Source::global().and_then(|source| Interval::new(source, first, period)))
 }
 
-/// The functions of this module, for a driver of the program.  Any thread may call them.
+/// The functions of this module, for a driver that the program has created.  (The functions outside
+/// of this type use the driver of the process.)  Any thread may call them.
 /// [`Error::WrongClock`]: an `Instant` or a `SystemTime` is not of the clock of the driver.
 impl Driver {
     /// Sleep until a deadline.  A duration counts from this call.
@@ -135,7 +137,8 @@ impl Sleep {
         }
     }
 
-    /// Stop the timer, and free the future's place: its timer and waiter, see driver.rs.
+    /// Stop the timer, and free the future's place: its timer, and the waiter, which has the task's
+    /// waker.
     fn end(&mut self) {
         if let Some(place) = self.place.take() {
             self.source.free(place);
@@ -153,10 +156,12 @@ impl Future for Sleep {
         }
         let is_first = sleep.place.is_none();
         let source = &sleep.source;
-        // Check this first: in a child of fork(), the lock of the waiter may stay locked.
+        // First panic in a child of fork(): a thread that does not exist in the child may hold the
+        // lock of the waiter, which has the task's waker.
         source.must_serve();
         let place = sleep.place.get_or_insert_with(|| expect(source.place()));
-        // Register before the deadline is read: see driver.rs.
+        // Register the waker before the deadline is read below.  So if the timer expires after the
+        // read, the driver's thread finds the waker, and wakes the task.
         place.waiter.register(context.waker());
         if is_first {
             expect(place.timer.start(sleep.deadline));
@@ -197,8 +202,9 @@ impl From<Elapsed> for std::io::Error {
 
 /// The future of [`timeout`]: the output of the future, or [`Elapsed`].
 ///
-/// Each poll polls the future first.  So a future that is ready at once needs no timer.  A future
-/// that is ready after the deadline completes, if no poll has returned [`Elapsed`].
+/// Each poll polls the future first.  So a future that is ready at once needs no timer.  Even after
+/// the deadline, a poll returns the output of a ready future, unless an earlier poll has returned
+/// [`Elapsed`].
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Timeout<F> {
@@ -281,11 +287,14 @@ impl Interval {
     pub fn poll_tick(&mut self, context: &mut Context<'_>) -> Poll<u64> {
         let is_first = self.place.is_none();
         let source = &self.source;
-        // Check this first, as in the poll of Sleep: in a child of fork(), a lock may stay locked.
+        // First panic in a child of fork(), as the poll of Sleep does: a thread that does not exist
+        // in the child may hold a lock that this function needs.
         source.must_serve();
         let place = self.place.get_or_insert_with(|| expect(source.place()));
         if is_first {
-            // The timer is stopped, so an event with the new number as data is of the arming below.
+            // Choose a new number as the data of this interval's events.  The waiter then ignores
+            // events of a future that had the slot before: they have another number.  The timer is
+            // stopped, so only the arming below makes events with the new number.
             let number = place.waiter.count_again();
             place.timer.set_data(number);
             expect(place.timer.start_periodic(self.first, self.period));
