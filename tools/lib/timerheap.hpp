@@ -20,39 +20,35 @@
  *			...
  *
  * This header needs C++17, exceptions, and the library of timerheap.h, which describes what a
- * context, a slot and an event are.  The functions here are inline, and call those of timerheap.h.
- * The namespace is "theap", since the name "timerheap" is that of a structure in C.
+ * context, a slot and an event are.  The namespace is "theap": "timerheap" is a structure in C.
  *
  * Objects
  * -------
  *
  * A context closes itself, and a timer stops itself and frees its slot, when it is destroyed.  Both
- * can be moved, and not copied.  A timer must be destroyed before its context.  It does not refer
- * to the object of its context, so the context may be moved.  An object that was moved from can be
- * destroyed or assigned to, and nothing else; a timer also converts to false.  A child of fork()
- * destroys its timers and then its contexts, and makes new ones.
+ * can be moved, and not copied.  A timer must be destroyed before its context, which may be moved
+ * meanwhile.  An object that was moved from can only be destroyed or assigned to; a timer then also
+ * converts to false.  A child of fork() destroys its timers, then its contexts, and makes new ones.
  *
  * Clocks
  * ------
  *
- * The clock of a context is a type, so a deadline of another clock does not compile.  The clocks:
- * std::chrono::steady_clock, the default, is CLOCK_MONOTONIC; std::chrono::system_clock is
- * CLOCK_REALTIME.  Those that std::chrono does not have are below.
+ * The clock of a context is a type, so a deadline of another clock does not compile.  steady_clock,
+ * the default, is CLOCK_MONOTONIC; system_clock is CLOCK_REALTIME.  The other clocks are below.
  *
  * A time that a function returns is in nanoseconds.  A function accepts a std::chrono type if its
  * representation is a number, and its period is n / d ns with n * d below 2^63.  No conversion
  * overflows: a time after time_point::max() of the context counts as that time, at which no timer
  * expires.  A time before the epoch counts as passed.  A negative duration, or NaN, counts as 0.
- * A fraction of a nanosecond counts as a whole one, so no timer is early; in a slack, as none.
+ * A fraction of a nanosecond is rounded up, so no timer is early.  A slack is rounded down.
  *
  * Callbacks
  * ---------
  *
- * A callback_timer has the function as a member of its own type.  So it needs no memory but its
- * own, and an event costs one call by a pointer.  std::function would add a second such call to an
- * event, and memory to a timer.  A program that needs one type for several functions can use
- * theap::callback_timer<std::function<void()>>.  This header does not use the loop of timerheap.h,
- * since an exception of a function cannot pass through that loop.
+ * A callback_timer stores its function as a member.  So it allocates no memory, and an event costs
+ * one call by a pointer.  A theap::callback_timer<std::function<void()>> makes a second such call.
+ * It is for programs that need one type for several functions.  This header does not use the loop
+ * of timerheap.h, since an exception of a function cannot pass through that loop.
  *
  * Errors
  * ------
@@ -105,7 +101,7 @@ template <clockid_t Number, bool Steady> struct posix_clock {
 using boot_clock = posix_clock<CLOCK_BOOTTIME, true>;
 using tai_clock = posix_clock<CLOCK_TAI, false>;
 
-/* A manual clock.  Each context has its own, so it has no static now(). */
+/* A clock that only advance*() moves.  Each context has its own, so the type has no now(). */
 struct manual_clock {
 	static constexpr clockid_t number = TIMERHEAP_CLOCK_MANUAL;
 	using duration = std::chrono::nanoseconds;
@@ -123,16 +119,16 @@ template <class Clock> using time_point = std::chrono::time_point<Clock, std::ch
  * Options
  */
 
-/* The engine that serves the timers; any: that of $TIMERHEAP_ENGINE, else the kernel if it can. */
+/* The engine of a context: the code that expires its timers. */
 enum class engine : std::uint32_t {
-	any = 0,
-	kernel = TIMERHEAP_IN_KERNEL,
-	process = TIMERHEAP_IN_PROCESS,
+	any = 0,			/* as in $TIMERHEAP_ENGINE; unset: the kernel if it can */
+	kernel = TIMERHEAP_IN_KERNEL,	/* the kernel module */
+	process = TIMERHEAP_IN_PROCESS,	/* the library, in threads of the process */
 };
 
 /* Why a wait has ended. */
 enum class woken {
-	event,		/* wait(): there are events, maybe discarded ones; run(): after stop() */
+	event,		/* wait(): an event, even if a stop discarded it; run(): after stop() */
 	timeout,	/* the time has passed */
 	signal,		/* a signal has arrived */
 	clock_step,	/* CLOCK_REALTIME was stepped; only with options::report_steps */
@@ -142,9 +138,9 @@ enum class woken {
 struct options {
 	std::uint32_t slots = 0;		/* the number of timers, at least 1 */
 	std::uint32_t max_slots = 0;		/* limit of grow(); 0: @slots */
-	std::chrono::nanoseconds slack{0};	/* of timers without own slack; negative: 0 */
-	int cpu = -1;				/* CPU of the timers; -1: usually that of a start */
-	bool unlimited = false;			/* no limit of CPU time; periods from 1 us */
+	std::chrono::nanoseconds slack{0};	/* how late timers without set_slack() may be */
+	int cpu = -1;				/* of timers; -1: usually the CPU calling start() */
+	bool unlimited = false;			/* no limit of CPU time; minimum period 1 us */
 	bool report_steps = false;		/* waits return woken::clock_step */
 	enum engine engine = engine::any;
 };
@@ -161,7 +157,7 @@ enum class round { up, down };
 
 inline constexpr std::uint64_t never = TIMERHEAP_NEVER;
 
-/* Convert @count units of @num / @den ns, @count above 0.  Return: at most never. */
+/* Convert @count > 0 units of @num / @den ns.  Return: nanoseconds, at most TIMERHEAP_NEVER. */
 template <round Round, std::intmax_t num, std::intmax_t den>
 constexpr std::uint64_t scale(std::uint64_t count) noexcept
 {
@@ -170,14 +166,14 @@ constexpr std::uint64_t scale(std::uint64_t count) noexcept
 	static_assert(n <= never / d, "the remainder times num fits");
 	std::uint64_t whole = count / d, rest = count % d * n;
 
-	/* After this test whole * n is at most never.  The rest adds at most n, so the sum fits. */
+	/* After this test @whole * @n is at most @never.  @rest adds at most @n: @sum fits. */
 	if (whole > never / n)
 		return never;
 	std::uint64_t sum = whole * n + rest / d + (Round == round::up && rest % d);
 	return sum < never ? sum : never;
 }
 
-/* Convert a duration to nanoseconds.  Return: 0 for a negative one; at most never. */
+/* Convert a duration to nanoseconds.  Return: 0 if it is negative; at most TIMERHEAP_NEVER. */
 template <round Round = round::up, class Rep, class Period>
 constexpr std::uint64_t nanoseconds(std::chrono::duration<Rep, Period> span) noexcept
 {
@@ -189,7 +185,7 @@ constexpr std::uint64_t nanoseconds(std::chrono::duration<Rep, Period> span) noe
 	if constexpr (std::is_floating_point_v<Rep>) {
 		long double ns = static_cast<long double>(span.count()) * unit::num / unit::den;
 
-		/* never + 1 is a power of two, so each floating-point type has it exactly. */
+		/* Compare with @never + 1 = 2^63, which each floating-point type has exactly. */
 		ns = Round == round::up ? std::ceil(ns) : ns;
 		if (ns >= static_cast<long double>(UINT64_C(1) << 63))
 			return never;
@@ -205,7 +201,7 @@ template <class Clock, class D>
 std::uint64_t deadline(const struct timerheap *, std::chrono::time_point<Clock, D> time) noexcept
 { return nanoseconds(time.time_since_epoch()); }
 
-/* Convert a span from now to a deadline.  If the 64-bit sum is above never, it counts as never. */
+/* Convert a span from now to a deadline.  timerheap.h limits the 64-bit sum to TIMERHEAP_NEVER. */
 template <class Clock, class Rep, class Period>
 std::uint64_t deadline(const struct timerheap *th, std::chrono::duration<Rep, Period> span) noexcept
 { return timerheap_now(th) + nanoseconds(span); }
@@ -277,7 +273,7 @@ public:
 	std::uint64_t expirations() const noexcept { return raw_.expirations; }
 
 	std::uint32_t slot() const noexcept { return raw_.slot; }
-	/* Return what timer::set_data() or set_pointer() has set, or 0.  Not for callbacks. */
+	/* Return the data of timer::set_data(), or 0.  The data of callback timers are internal. */
 	std::uint64_t data() const noexcept { return raw_.user_data; }
 
 	template <class T>
@@ -391,10 +387,10 @@ public:
 	{ return wait_until(static_cast<std::int64_t>(detail::nanoseconds(timeout))); }
 
 	/*
-	 * Wait until due timers have expired, for about 1 ms at most.  Return: the time before
-	 * which no event is missing; time_point::max(): no timer is pending.  Usually that time is
-	 * later than the call: see timerheap_sync().  The thread that takes events calls this.
-	 * Throws EBADF.
+	 * Wait until due timers have expired, for about 1 ms at most.  Return: a time T: all events
+	 * with deadlines before T can be taken now.  time_point::max(): no timer is pending.
+	 * Usually T is later than the call, and the program may sleep until T: timerheap_sync()
+	 * lists exceptions.  The thread that takes events calls this.  Throws EBADF.
 	 */
 	time_point sync()
 	{
@@ -405,8 +401,8 @@ public:
 	}
 
 	/*
-	 * Advance a manual clock to a time, or by a duration, from deadline to deadline.  If @limit
-	 * is not 0, stop at the deadline at which @limit expirations are reached.
+	 * Advance a manual clock to a time, or by a duration.  At each deadline on the way, let the
+	 * timers expire.  If @limit is not 0, stop at the deadline of the expiration number @limit.
 	 * Return: the number of expirations.  Throws EINVAL: the time has passed; EBADF.
 	 */
 	template <class Time> std::uint64_t advance(Time to, std::uint32_t limit = 0)
@@ -418,8 +414,8 @@ public:
 	}
 
 	/*
-	 * Advance a manual clock to the next expiry.  Return: the number of expirations at that
-	 * time; fewer, maybe 0, after a signal.  Otherwise 0: no timer will expire.  Throws EBADF.
+	 * Advance a manual clock to the next expiry.  Return: the number of expirations; 0: no
+	 * timer will expire.  After a signal, the number may be smaller, even 0.  Throws EBADF.
 	 */
 	std::uint64_t advance_next()
 	{
@@ -532,8 +528,8 @@ public:
 
 	/*
 	 * Call the functions of timers that are due, at most @max, in the order of deadlines.
-	 * timerheap_next_before() lists the exceptions.  If the kernel serves, the function makes
-	 * at least one system call.  Return: the number of calls of functions.  Throws EBADF.
+	 * timerheap_next_before() lists timers that break this order.  If the kernel serves, this
+	 * makes at least one system call.  Return: the number of functions called.  Throws EBADF.
 	 */
 	std::uint32_t dispatch_in_order(std::uint32_t max = 256)
 	{
@@ -548,7 +544,7 @@ public:
 
 	/*
 	 * Call functions when they are due, until one of them calls stop().  Return: woken::event
-	 * after stop(); woken::signal, woken::clock_step: the program may call again.  Throws as
+	 * after stop(); woken::signal or clock_step: the program may call run() again.  Throws as
 	 * wait(), and what a function throws.
 	 */
 	woken run()
@@ -569,7 +565,7 @@ private:
 	{
 		auto *node = static_cast<detail::node *>(timerheap_pointer(&raw));
 
-		/* The function may destroy the node. */
+		/* The timer's function may destroy @node: do not use @node afterwards. */
 		node->call(node, raw);
 	}
 
@@ -580,7 +576,10 @@ private:
  * Timers
  */
 
-/* A list of at most 256 started timers: one system call kicks their slots.  One thread uses it. */
+/*
+ * A list of at most 256 started timers.  One KICK, a system call, makes the kernel check all their
+ * slots for new deadlines.  One thread uses the list.
+ */
 class kicks {
 public:
 	template <class Clock>
@@ -592,7 +591,7 @@ public:
 	/* Kick the slots, and ignore an error.  To get the error, call flush() before. */
 	~kicks() { timerheap_flush(th_, &kicks_); }
 
-	/* Kick the slots.  Until a KICK their timers may expire late.  Throws EBADF, EDEADLK. */
+	/* Kick the slots.  Before this their timers may expire late.  Throws EBADF, EDEADLK. */
 	void flush() { detail::check(timerheap_flush(th_, &kicks_), "timerheap_flush"); }
 
 private:
@@ -620,13 +619,13 @@ public:
 
 	/*
 	 * Start the timer once.  The deadline replaces that of a pending timer.
-	 * Return: as timerheap_start(): how many expirations of the former arming no thread will
-	 * get.  Throws EBADF; EDEADLK: see timerheap_kick().
+	 * Return: 1 if the timer was pending, otherwise the number of its untaken expirations: the
+	 * start discards them.  Throws EBADF; EDEADLK: see timerheap_kick().
 	 */
 	template <class Time> unsigned int start(Time deadline)
 	{ return check(timerheap_start(th_, slot_, convert(deadline))); }
 
-	/* Start the timer once, and leave its KICK to @kicks.  Throws as kicks::flush(). */
+	/* Start the timer once.  Leave the KICK, a system call, to @kicks.  Throws as flush(). */
 	template <class Time> unsigned int start(Time deadline, kicks &kicks)
 	{
 		std::uint64_t ns = convert(deadline);
@@ -663,8 +662,8 @@ public:
 
 	/*
 	 * Stop the timer.  After the return, no thread takes an event of it until the next start.
-	 * If another thread has taken its event before, a loop may still call its function.
-	 * Return: how many expirations no thread will get; 0: it was idle, or its event was taken.
+	 * If another thread, that of a loop, took the event before, it may still call the function.
+	 * Return: 1 if the timer was pending, otherwise 0; plus the number of untaken expirations.
 	 */
 	std::uint64_t stop() noexcept { return timerheap_stop(th_, slot_); }
 
@@ -696,7 +695,7 @@ protected:
 	basic_timer(basic_timer &&other) noexcept
 		: th_(std::exchange(other.th_, nullptr)), slot_(other.slot_) {}
 
-	/* Take over the slot of @other.  Stop and free the former slot now, not with @other. */
+	/* Take over the slot of @other.  @moved's destructor frees the slot that this timer had. */
 	basic_timer &operator=(basic_timer &&other) noexcept
 	{
 		basic_timer moved(std::move(other));
@@ -747,6 +746,7 @@ public:
  * The thread of the loop constructs, moves and destroys the timer.  The function may construct,
  * move and destroy other timers of the loop.  The function may destroy its own timer, and so
  * itself, if it does not use its captures afterwards.  It must not move or assign its own timer.
+ * A timer with a lambda usually cannot be assigned, since most lambdas cannot be assigned.
  */
 template <class F, class Clock = std::chrono::steady_clock>
 class callback_timer : private detail::node, public basic_timer<Clock> {
@@ -760,7 +760,7 @@ public:
 		: node{call_function}, basic_timer<Clock>(std::move(other)),
 		  function_(std::move(other.function_)) { attach(); }
 
-	/* Stop this timer.  Assign F, which most lambdas forbid, then the slot unless F throws. */
+	/* Stop this timer, take over @other's function and then, unless F throws, its slot. */
 	callback_timer &operator=(callback_timer &&other)
 		noexcept(std::is_nothrow_move_assignable_v<F>)
 	{

@@ -15,13 +15,15 @@
  * -----------
  *
  * If CLOCK_REALTIME was stepped back after the timerfd became readable, the clock may be before the
- * armed time.  The timerfd stays readable, but a comparison of the two times would state the
- * opposite.  So with a clock that can be stepped, a consumer that finds no event reads the timerfd.
+ * armed time.  The timerfd stays readable, but a comparison of these two times suggests that it is
+ * not.  So with a clock that can be stepped, the consumer, the thread that takes events, reads the
+ * timerfd if it finds no event.
  *
  * TFD_TIMER_CANCEL_ON_SET makes the timerfd readable at each step.  The next read() or
  * timerfd_settime() then fails with ECANCELED, and timerfd_settime() has armed it nonetheless.
  * A context without TIMERHEAP_CANCEL_ON_SET uses TFD_TIMER_CANCEL_ON_SET, too, and ignores the
- * error.  Otherwise a step between the armed time and the interrupt would lose the wake-up.
+ * error.  Without the flag, a step back between the armed time and the interrupt would lose the
+ * wake-up.
  *
  * For a context on CLOCK_TAI, each arming subtracts the present offset of CLOCK_TAI from
  * CLOCK_REALTIME.  A step of CLOCK_REALTIME steps CLOCK_TAI, too, and does not change the offset.
@@ -132,9 +134,10 @@ static int arm(const struct timerheap *th, int fd, uint64_t when)
 }
 
 /*
- * Arm a timerfd again after a clock step, even at the same time: tai_offset() may have read one
- * clock before the step.  After a further step the timerfd is armed, too.  Return: as arm(), but 0
- * after a step.
+ * Arm a timerfd again after a clock step, even if @when is the time of the former arming:
+ * tai_offset() may have read one of its two clocks before the step, and the other after it.  A
+ * further step makes arm() return -ECANCELED, but the timerfd is armed.  Return: as arm(), but 0
+ * instead of -ECANCELED.
  */
 static int arm_again(const struct timerheap *th, int fd, uint64_t when)
 {

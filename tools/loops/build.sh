@@ -7,9 +7,10 @@
 
 loops=$top/tools/loops
 
-# Set the variables that depend on the loop.  source and hash are those of its source package, and
-# options is for cmake.  suite is the target of make for the suite, and suite_program is the program
-# that make builds.  library and archive are the target and the file of the loop's library.
+# Set the variables that depend on the loop:
+# $source, $hash: the path and the SHA256 of its source package; $options: options for cmake
+# $suite, $suite_program: the make target of its test suite, and the program that this target builds
+# $library, $archive: the make target of its library, and the file that this target builds
 describe()
 {
 	options=()

@@ -37,11 +37,11 @@
 #define TURN		10	/* ms from one wake-up by the timerfd to the next */
 #define TURNS		100	/* wake-ups in a second */
 #define TIMEOUT		10000	/* ms */
-#define WARM		(12 * TURNS)	/* wake-ups before the measurement: over TIMEOUT */
+#define WARM		(12 * TURNS)	/* wake-ups before the measurement: longer than TIMEOUT */
 #define MEASURED	(50 * TURNS)
 
 static uint32_t n;
-static int turns = -MEASURED;	/* wake-ups with timers; below 0: the loop has none yet */
+static int turns = -MEASURED;	/* wake-ups; below 0: without timers, to measure the loop alone */
 static uint64_t seed = 88172645463325252, expired;
 static enum { REQUEST, IDLE, REPEAT, EXPIRE, WORKLOADS } workload;
 static const char *const names[] = { "request", "idle", "repeat", "expire" };
