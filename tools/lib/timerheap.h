@@ -16,12 +16,14 @@
  * A context is a clock and a number of timers, which may grow.  A small integer, the slot,
  * identifies a timer.  The kernel and the program share the memory of the slots and of the event
  * ring.  <linux/timerheap.h> describes this memory and its protocol; the letters (A) to (F) here
- * name the barriers of the protocol.  A KICK makes the kernel check slots now: timerheap_kick().
+ * name the barriers of the protocol.  To check a slot, the kernel reads its deadline, and expires
+ * the timer or queues the next check.  A KICK, timerheap_kick(), makes the kernel check slots now.
  *
- * Without /dev/timerheap, an engine "in the process" serves the timers, with the same functions.
- * A thread that takes events, makes a KICK or advances a manual clock then does what comments state
- * of the kernel.  So does the thread of TIMERHEAP_THREAD.  Such a KICK makes a system call only if
- * it expires a timer, or the program or the thread of THREAD must wake up earlier.
+ * Without /dev/timerheap, the library serves the timers in the process, with the same functions.
+ * Then threads of the process do the work that comments ascribe to the kernel: each thread that
+ * takes events, makes a KICK or advances a manual clock, and the thread that TIMERHEAP_THREAD adds.
+ * A KICK then makes a system call only if it expires a timer, or the program or the added thread
+ * must wake up earlier.
  *
  * Rules for all functions:
  *
@@ -30,10 +32,10 @@
  *    TIMERHEAP_NEVER.
  *  - A function that returns an int or an int64_t returns a negative error number when it fails.
  *    A function that has failed has changed nothing, unless its comment describes a change.
- *    Exceptions: a KICK has failed, and the new deadline or slack is stored; or the loop has called
- *    functions of the program.  Only the functions that open a context or a loop set errno.
- *  - An event belongs to an arming, which a start begins.  A stop, and a start of an idle timer,
- *    discard the event of the former arming if no thread has taken it.
+ *    Exceptions: if a KICK fails, the new deadline or slack stays stored; a loop, see below, may
+ *    have called functions of the program.  Only functions that open a context or loop set errno.
+ *  - A start of an idle timer begins an arming, and each event belongs to one.  A stop and the next
+ *    such start discard the event of the former arming if no thread has taken it.
  *  - Threads may share a context.  Any thread may start, postpone, stop, allocate and free
  *    timers.  Several threads may start, postpone and stop the same timer concurrently.  Two
  *    things need a lock of the program: to take events or to grow in several threads, and to set
@@ -44,9 +46,8 @@
  *    or _Fork() must not use a context.
  *  - A process that has received the descriptor can write to the slots and the ring.  Such writes
  *    can make timers misbehave, but cannot damage other memory.
- *  - Only timerheap_kick() checks the slot numbers that it is given.  A slot number comes from
- *    timerheap_alloc().  A program that assigns slot numbers itself uses numbers below
- *    timerheap_slots().
+ *  - Only timerheap_kick() validates slot numbers.  A program uses those from timerheap_alloc(), or
+ *    assigns numbers below timerheap_slots() itself.
  */
 #ifndef TIMERHEAP_H
 #define TIMERHEAP_H
@@ -80,26 +81,26 @@ struct timerheap {
 	uint32_t mask;			/* number of ring entries - 1; timerheap_grow() raises it */
 	int fd;
 	clockid_t clock;
-	struct timerheap_process *process;	/* the engine in the process; NULL: the kernel */
+	struct timerheap_process *process;	/* the process serves; NULL: the kernel serves */
 };
 
 /*
- * The protocol between the inline functions below and the library: struct timerheap, what the
- * functions do with it, and the layout of mapped memory.  The number 3 counts changes of the first
- * two.  The functions that open a context or loop pass this word, and fail if the library does not
- * know it.  A program compiled with the number 2 lacks @process: only the kernel serves its timers.
+ * The protocol word: the version of all on which the inline functions below and the library must
+ * agree.  The lower half is the layout of mapped memory.  The upper half, 3, counts changes of
+ * struct timerheap and of its use.  The functions that open a context or loop pass the word to the
+ * library, and fail if the library does not know it.  A program compiled with an upper half of 2
+ * lacks @process: only the kernel serves its timers.
  */
 #define __TIMERHEAP_PROTOCOL	(3U << 16 | TIMERHEAP_LAYOUT)
 
-/*
- * The context
- */
+/* The context */
 
 /*
- * Flags of the library in &timerheap_setup.flags.  IN_KERNEL, IN_PROCESS: only that engine serves
- * the context.  With both or neither, the process serves it only if the device is missing, not
- * accessible or has another layout.  With neither, the environment variable TIMERHEAP_ENGINE may
- * choose "kernel" or "process".  THREAD: in the process, a thread of the library expires timers.
+ * Flags of the library in &timerheap_setup.flags.  IN_KERNEL, IN_PROCESS: only the kernel, or only
+ * the library in the process, serves the timers.  With both flags or neither, the process serves
+ * them only if the device is missing, not accessible or has another layout.  With neither flag, the
+ * environment variable TIMERHEAP_ENGINE may choose "kernel" or "process".
+ * THREAD: if the process serves the timers, a thread of the library expires them.
  */
 #define TIMERHEAP_THREAD	(1U << 28)
 #define TIMERHEAP_IN_KERNEL	(1U << 29)
@@ -114,8 +115,9 @@ struct timerheap *__timerheap_open(struct timerheap_setup *setup, size_t size, u
  * and timerheap_advance_next() move it.  A page of slots is allocated when it is first used.
  * Return: the context; or NULL with errno: an error of open() on /dev/timerheap, or of
  * timerfd_create(); EINVAL: the clock or the number of slots is invalid; ENOSPC: the user would
- * exceed max_user_memory (INFO); EPROTONOSUPPORT: the library does not know the program's protocol
- * word, or only the kernel may serve, and has another layout of mapped memory; ENOMEM.
+ * exceed the module's limit max_user_memory; ENOMEM; EPROTONOSUPPORT: the library does not know the
+ * program's __TIMERHEAP_PROTOCOL; or only the kernel may serve the timers, and has another layout
+ * of mapped memory.
  */
 static inline struct timerheap *timerheap_open(clockid_t clock, uint32_t slots)
 {
@@ -128,13 +130,14 @@ static inline struct timerheap *timerheap_open(clockid_t clock, uint32_t slots)
 }
 
 /*
- * Open a context with all that SETUP accepts: growth, a CPU for its timers, no limit of CPU time, a
- * default slack, reports of clock steps; or choose an engine.  TIMERHEAP_IOC_SETUP(2) describes
- * @setup.  The function sets @setup->layout, and writes the answer of SETUP to @setup.
- * In the process, UNLIMITED permits periods from 1 us, and ON_CPU only checks @setup->cpu.  Without
- * resources for a thread, THREAD makes the call fail with EAGAIN.
+ * Open a context with options: growth, a CPU for its timers, no limit of CPU time, a default slack,
+ * reports of clock steps.  Flags choose whether the kernel or the process serves the timers.
+ * TIMERHEAP_IOC_SETUP(2) describes @setup.  The function sets @setup->layout and the outputs.  If
+ * the process serves the timers, TIMERHEAP_UNLIMITED permits periods from 1 us, and the function
+ * only validates the CPU of TIMERHEAP_ON_CPU.
  * Return: as timerheap_open().  Further values of errno: EINVAL: the flags or the CPU are invalid.
- * EPERM: the flag or the CPU needs a capability.  E2BIG: @setup has an unknown field set.
+ * EPERM: the flag or the CPU needs a capability.  E2BIG: @setup has an unknown field set.  EAGAIN:
+ * there are no resources for the thread of TIMERHEAP_THREAD.
  */
 static inline struct timerheap *timerheap_open_setup(struct timerheap_setup *setup)
 {
@@ -150,16 +153,17 @@ struct timerheap *__timerheap_open_fd(int fd, uint32_t protocol);
  *
  * The program is the successor of the one that has opened the context, for example after a crash.
  * All timers, unread events and allocated slots are now the successor's.  The predecessor may have
- * been killed at any moment.  The function executes a KICK that the predecessor had not executed
- * yet.  An event that the predecessor had only begun to take can be taken; one that it has taken is
- * not repeated.  A slot that the predecessor was allocating or freeing may stay allocated.
+ * been killed at any moment.  The function kicks all slots: the predecessor may have stored a
+ * deadline, and not made the KICK.  An event that the predecessor had only begun to take can be
+ * taken; one that it has taken is not repeated.  A slot that the predecessor was allocating or
+ * freeing may stay allocated.
  *
  * Only one program at a time may use the context: the predecessor has ended, or uses it no more.
  * timerheap_close() closes the descriptor.
  * Return: the context; or NULL with errno, and the descriptor stays open.  ENOTTY: the descriptor
- * is of another file, or of a context that a process serves itself; EBADFD: SETUP was not called;
- * EPROTONOSUPPORT: as timerheap_open(), or the context was opened by another version of the
- * library, or without it; EBADF; ENOMEM.
+ * is of another file, or of a context whose timers a process serves, not the kernel; EBADFD: no
+ * context was set up on the descriptor; EPROTONOSUPPORT: as timerheap_open(), or the context was
+ * opened by another version of the library, or without it; EBADF; ENOMEM.
  */
 static inline struct timerheap *timerheap_open_fd(int fd)
 {
@@ -171,13 +175,13 @@ void timerheap_close(struct timerheap *th);
 
 /*
  * Give a context new timers, in a child of fork(), where the context has none.
- *
  * The context has the same clock, flags and number of timers, at the same addresses.  All its
  * slots are free, and its descriptor is a new one.  No other thread may be using the context.  If
- * the context still has timers, the function first gives them up, as timerheap_close() does.
- * Return: 0; -EBADF: the program has closed the timerfd of THREAD's thread, the timers are kept;
- * -EINVAL: a module with other sizes of the mappings was loaded since; other errors as
- * timerheap_open_setup().  After all errors but -EBADF, the context has no timers or descriptor.
+ * the context still has timers, the function first abandons them, as timerheap_close() does.
+ * Return: 0; -EBADF: the program has closed the timerfd of the thread of TIMERHEAP_THREAD, so the
+ * function cannot end the thread, and keeps the timers; -EINVAL: since the open, another module was
+ * loaded, whose mappings have other sizes; other errors as timerheap_open_setup().  After all
+ * errors but -EBADF, the context has neither timers nor a descriptor.
  */
 int timerheap_reopen(struct timerheap *th);
 
@@ -189,8 +193,9 @@ const char *timerheap_engine(const struct timerheap *th);
  * that of a discarded event, and while timerheap_wait() has a clock step to report.  In a child of
  * fork(), return -1 until timerheap_reopen().
  *
- * If the process serves without THREAD, the descriptor is also readable when a timer is due, until
- * a wait or take finds no event.  If the process serves, ioctls of the device fail on it.
+ * If the process serves the timers, ioctls of the device fail on the descriptor.  Without
+ * TIMERHEAP_THREAD, the descriptor is then also readable when a timer is due, until a wait or a
+ * take finds no event.
  */
 static inline int timerheap_fd(const struct timerheap *th)
 {
@@ -208,9 +213,7 @@ static inline uint64_t timerheap_now(const struct timerheap *th)
 	return (uint64_t)ts.tv_sec * TIMERHEAP_SEC + ts.tv_nsec;
 }
 
-/*
- * Slots
- */
+/* Slots */
 
 /* Return the number of slots.  Shortly after timerheap_grow(), threads may get the old number. */
 static inline uint32_t timerheap_slots(const struct timerheap *th)
@@ -223,18 +226,18 @@ static inline uint32_t timerheap_slots(const struct timerheap *th)
  * timerheap_open() permits no more slots than it was given.
  * The slots stay at their addresses, and timers and events are not affected.  The thread that takes
  * events calls this function, and no other process takes events meanwhile.  Other threads may use
- * the timers, and allocate the new slots afterwards.  A slot of an unused page costs below 9 bytes.
- * Return: 0; -EINVAL: @slots is above the limit; -ENOSPC: the user would exceed max_user_memory
- * (INFO); -ENOMEM; -EBADF as timerheap_wait().
+ * the timers, and allocate the new slots afterwards.  Until a page of slots is used, each of its
+ * slots costs less than 9 bytes.  Return: 0; -EINVAL: @slots is above the limit; -ENOSPC: the user
+ * would exceed the module's limit max_user_memory; -ENOMEM; -EBADF as timerheap_wait().
  */
 int timerheap_grow(struct timerheap *th, uint32_t slots);
 
 /*
  * Allocate a slot.  Its timer is idle; its data and its own slack are 0.
- * The function makes no system call, with two exceptions: the former owner gave the slot more
- * slack than the context has; the slot is new, and the first in a page of memory.
- * Return: a slot that had no owner; -ENOSPC: all slots have owners, or the user would exceed
- * max_user_memory (INFO); -ENOMEM.
+ * The function makes no system call, with two exceptions: the slot was freed with more slack than
+ * the context has, or it was never allocated and is the first in a page of memory.
+ * Return: a slot that was not allocated; -ENOSPC: all slots are allocated, or the user would exceed
+ * the module's limit max_user_memory; -ENOMEM.
  */
 int timerheap_alloc(struct timerheap *th);
 
@@ -280,27 +283,27 @@ static inline uint64_t timerheap_deadline(const struct timerheap *th, uint32_t s
 }
 
 /*
- * Start, postpone, stop
- *
- * None of these functions makes a system call if the kernel will check the slot anyway, and not
- * after the new deadline.  No check is queued if the timer is new, or if a check has found it idle.
- * If a one-shot timer has expired in a kernel queue of fewer than 512 timers, no check is queued
- * either.  A call during a check of the slot may make a KICK.
+ * Start, postpone, stop.  A start or postpone makes a system call, a KICK, in two cases: the kernel
+ * has queued the next check of the slot after the new deadline, or has queued none.  None is queued
+ * if the timer is new, or a check has found it idle.  After the expiry of a one-shot timer none is
+ * queued either if the kernel's queue has fewer than 512 timers.  While the kernel is checking the
+ * slot, a start, postpone or stop may make a KICK, too.
  */
 
 /* The bits of the result of timerheap_arm(); the other bits count discarded expirations. */
 #define TIMERHEAP_WAS_PENDING	1	/* the timer was pending; its deadline is replaced */
 #define TIMERHEAP_MUST_KICK	2	/* without a KICK the timer does not expire in time */
 
-/* __timerheap_discard() calls this if there may be expirations.  Return: how many it discarded. */
+/* Slow path of __timerheap_discard(): discard a slot's unread expirations.  Return: how many. */
 uint64_t __timerheap_discard_expirations(struct timerheap *th, uint32_t slot);
 
 /*
  * If the event of an idle timer is unread, discard its expirations.  Return: how many.
  *
- * The caller has exchanged deadline with 0, or has read 0 in it.  If the kernel is checking the
- * slot, the check may be about to add an expiration.  If not, no check will add one: (A) and (B)
- * below ensure this after an exchange, and the acquire of the caller after a load.
+ * The caller has exchanged @deadline of the slot with 0, or has read 0 in it by an acquire load.
+ * The function reads @queued after that.  If @queued is CHECKING, a running check may be about to
+ * add an expiration.  If not, no check will add one.  This needs the order of the two accesses: for
+ * the exchange, barriers (A) and (B) below ensure the order, for the load the acquire.
  */
 static inline uint64_t __timerheap_discard(struct timerheap *th, const struct timerheap_slot *s,
 					   uint32_t slot)
@@ -316,9 +319,10 @@ static inline uint64_t __timerheap_discard(struct timerheap *th, const struct ti
 static inline bool __timerheap_needs_kick(const struct timerheap_slot *slot, uint64_t deadline)
 {
 	/*
-	 * (A): the caller exchanged deadline before this load.  (B): the kernel sets queued to
-	 * CHECKING before it reads deadline.  So either the kernel reads the new deadline, or this
-	 * load reads CHECKING, which is after each deadline, or the time stored after the check.
+	 * (A) orders the caller's exchange of @deadline before this load of @queued.  (B) orders
+	 * the kernel's store of CHECKING to @queued before its load of @deadline.  So either the
+	 * kernel reads the new deadline, or this load reads what the kernel has stored: CHECKING,
+	 * which is later than each deadline, or the time of the next check.
 	 */
 	uint64_t queued = __atomic_load_n(&slot->queued, __ATOMIC_SEQ_CST);
 
@@ -422,9 +426,9 @@ static inline int __timerheap_start(struct timerheap *th, uint32_t slot, uint64_
 
 /*
  * Start a one-shot timer.  @deadline replaces the deadline of a pending timer.  A deadline that has
- * passed expires at once.  Return: how many expirations of the former arming no thread will get: 1
- * if the timer was pending; if it was idle, those that were discarded, seldom more than 1.  -EBADF,
- * -EDEADLK as timerheap_kick().
+ * passed expires at once.  Return: how many expirations the start has prevented or discarded: 1 if
+ * the timer was pending; otherwise the number of its unread expirations, seldom more than 1.
+ * -EBADF, -EDEADLK as timerheap_kick().
  */
 static inline int timerheap_start(struct timerheap *th, uint32_t slot, uint64_t deadline)
 {
@@ -433,8 +437,8 @@ static inline int timerheap_start(struct timerheap *th, uint32_t slot, uint64_t 
 
 /*
  * Start a periodic timer.  It expires at @deadline plus multiples of @period.  A period below the
- * minimum counts as the minimum: the module's min_period_ns, by default and in the process 100 us;
- * in a context with TIMERHEAP_UNLIMITED 1 us.  Return: as timerheap_start().
+ * minimum counts as the minimum: with TIMERHEAP_UNLIMITED 1 us; otherwise min_period_ns of the
+ * module, by default 100 us, or 100 us if the process serves.  Return: as timerheap_start().
  */
 static inline int timerheap_start_periodic(struct timerheap *th, uint32_t slot,
 					   uint64_t deadline, uint64_t period)
@@ -468,8 +472,8 @@ static inline int timerheap_postpone(struct timerheap *th, uint32_t slot, uint64
  * So the program may then free memory that the data point to, unless another thread has taken an
  * event and still uses it.
  *
- * The function makes a system call only if the kernel is checking the slot at that moment.  In the
- * process, a signal handler must not call it: see "Signals" in libtimerheap(3).
+ * The function makes a system call only if the kernel is checking the slot at that moment.  If the
+ * process serves the timers, a signal handler must not call it: see "Signals" in libtimerheap(3).
  * Return: how many expirations no thread will get: 1 if the timer was pending, plus those that no
  * thread has taken.  0: the timer has expired and its event was taken, or it was idle.
  */
@@ -482,25 +486,24 @@ static inline uint64_t timerheap_stop(struct timerheap *th, uint32_t slot)
 }
 
 /*
- * Events
- *
- * Only one thread at a time may take the events of a context: with the functions below, or with
- * read() or WAIT.
+ * Events.  Only one thread at a time may take the events of a context: with the functions below, or
+ * with read() or TIMERHEAP_IOC_WAIT on the descriptor.
  */
 
 /*
- * Will the kernel, or the thread of TIMERHEAP_THREAD, check the slot later than at its deadline?
- * That is so if the slot backs off: a periodic timer has expired while its former event was unread.
- * The answer is also true during a check.  If the answer is true, the caller kicks the slot.
+ * Is the next check of the slot later than its deadline?  That is so if the slot backs off: its
+ * periodic timer has expired while the former event was unread.  Then the kernel, or the thread of
+ * TIMERHEAP_THREAD, checks the slot less often until a KICK.  If the answer is true, the caller
+ * kicks the slot.  During a check the answer is also true: the slot may back off after the check.
  */
 static inline bool __timerheap_backs_off(const struct timerheap_slot *slot)
 {
 	/*
-	 * timerheap_next() calls this before and after its exchange (E) of expirations.  The
-	 * kernel stores CHECKING in queued, adds to expirations (F), and then stores a time in
-	 * queued: one after the deadline if the slot backs off.  So if (E) has read the result of
-	 * (F), this load reads CHECKING or that time.  The call before (E) may return a wrong
-	 * answer, which the call after (E) corrects.
+	 * timerheap_next() calls this before and after (E), its exchange of @expirations with 0.  A
+	 * check by the kernel stores CHECKING in @queued, then adds to @expirations, by (F).  Then
+	 * it stores the time of the next check in @queued.  So if (E) has taken what (F) has added,
+	 * this load reads CHECKING or that time, which is after @deadline if the slot backs off.
+	 * The call before (E) may return a wrong answer, which the call after (E) corrects.
 	 */
 	uint64_t queued = __atomic_load_n(&slot->queued, __ATOMIC_RELAXED);
 	uint64_t deadline = __atomic_load_n(&slot->deadline, __ATOMIC_RELAXED);
@@ -508,13 +511,13 @@ static inline bool __timerheap_backs_off(const struct timerheap_slot *slot)
 	return deadline && queued > deadline;
 }
 
-/* Kick a slot.  In the process: only if its timer is periodic, and is due again or backs off. */
+/* Kick a slot.  If the process serves: only a periodic one that is due again or backs off. */
 void __timerheap_kick_ticker(struct timerheap *th, uint32_t slot);
 
-/* In the process: expire what is due.  Return: whether the ring has an entry. */
+/* If the process serves the timers, expire those that are due.  Return: has the ring an entry? */
 bool __timerheap_expire(const struct timerheap *th);
 
-/* Return the end of the events in the ring.  (D), an acquire: read tail before the entries. */
+/* Return the ring's @tail, the end of its entries.  (D), an acquire: read the entries after it. */
 static inline uint32_t __timerheap_tail(const struct timerheap *th)
 {
 	return __atomic_load_n(&th->ring->tail, __ATOMIC_ACQUIRE);
@@ -522,8 +525,8 @@ static inline uint32_t __timerheap_tail(const struct timerheap *th)
 
 /*
  * Are there events?  The answer is also true for discarded events, which timerheap_next() skips.
- * The thread that takes events calls the function.  In the process, if the ring is empty, the
- * function expires what is due, with the system calls of timerheap_next().
+ * The thread that takes events calls the function.  If the process serves the timers, and the ring
+ * is empty, the function expires those that are due, with the system calls of timerheap_next().
  */
 static inline bool timerheap_has_events(const struct timerheap *th)
 {
@@ -532,8 +535,9 @@ static inline bool timerheap_has_events(const struct timerheap *th)
 }
 
 /*
- * Take the expirations of a slot, whose number the caller has removed from the ring.  Store them,
- * and the other fields that the slot has, in @event.  Return: true if there are expirations.
+ * Take the expirations of a slot, whose number the caller has removed from the ring.  Store their
+ * number in @event, with the last deadline, the time of its expiry and the data of the slot.
+ * Return: true if there are expirations.
  */
 static inline bool __timerheap_take_expirations(struct timerheap_slot *s,
 						struct timerheap_event *event)
@@ -543,9 +547,10 @@ static inline bool __timerheap_take_expirations(struct timerheap_slot *s,
 	for (;;) {
 		event->expirations = old & TIMERHEAP_EXPIRATIONS;
 		/*
-		 * (E) below fails if the timer was stopped after the load, since a stop changes
-		 * the word.  But a word with DISCARDED may be the same again after a stop, a start
-		 * and an expiry.  So mark such a word with READING, which a stop removes.
+		 * If the timer is stopped after the load of @old, the exchange (E) below must fail,
+		 * and it does, since a stop changes @expirations.  But after a stop, a start and an
+		 * expiry, a value with the flag DISCARDED may be there again.  So first add the
+		 * flag READING to such a value: a stop removes it.
 		 */
 		if (__builtin_expect(event->expirations != old, false) && event->expirations &&
 		    !(old & TIMERHEAP_READING)) {
@@ -559,8 +564,9 @@ static inline bool __timerheap_take_expirations(struct timerheap_slot *s,
 		event->fired = __atomic_load_n(&s->fired, __ATOMIC_RELAXED);
 		event->user_data = __atomic_load_n(&s->user_data, __ATOMIC_RELAXED);
 		/*
-		 * (E), a full barrier, pairs with (F): the entry is read and head is stored before
-		 * the word becomes 0.  After that the kernel may add the number to the ring again.
+		 * (E), a full barrier, pairs with (F), the kernel's addition to @expirations.  The
+		 * caller has read the ring entry and advanced @head before @expirations becomes 0.
+		 * After that the kernel may add the slot's number to the ring again.
 		 */
 		if (__atomic_compare_exchange_n(&s->expirations, &old, 0, false, __ATOMIC_SEQ_CST,
 						__ATOMIC_ACQUIRE))
@@ -568,7 +574,7 @@ static inline bool __timerheap_take_expirations(struct timerheap_slot *s,
 	}
 }
 
-/* Take an event from the ring, from @head, the head that the caller has read, to @end - 1. */
+/* Take an event from the ring entries @head to @end - 1.  @head: the head that the caller read. */
 static inline bool __timerheap_next(struct timerheap *th, struct timerheap_event *event,
 				    uint32_t head, uint32_t end)
 {
@@ -582,14 +588,14 @@ static inline bool __timerheap_next(struct timerheap *th, struct timerheap_event
 		if (number >= timerheap_slots(th))
 			continue;
 		s = &th->slots[number];
-		/* Kick before the take, so that no second event counts the periods up to now. */
+		/* Kick first: this event then counts all periods up to now, not a second event. */
 		if (th->process || __timerheap_backs_off(s))
 			__timerheap_kick_ticker(th, number);
 		if (!__timerheap_take_expirations(s, event))
 			continue;
 		event->slot = number;
 		event->reserved = 0;
-		/* Test again: a check before the take may have let the slot back off. */
+		/* Test again: a check before the take may have deferred the next (back-off). */
 		if (__timerheap_backs_off(s))
 			__timerheap_kick_ticker(th, number);
 		return true;
@@ -598,15 +604,15 @@ static inline bool __timerheap_next(struct timerheap *th, struct timerheap_event
 }
 
 /*
- * Take an event.
+ * Take an event.  The function makes no system call, with one exception.  While the event of a
+ * periodic timer is unread, the kernel checks the timer less and less often.  If a check is running
+ * or is queued after the deadline, the function makes one KICK, seldom two.  The KICK makes the
+ * kernel check the slot now, so the event counts all periods.
  *
- * The function makes no system call, with one exception.  While the event of a periodic timer is
- * unread, the kernel checks the timer less and less often.  If a check is running, or the next is
- * after the deadline, the function makes one KICK, seldom two.  So the event counts all periods.
- *
- * In the process, if the ring is empty, the function expires what is due.  If there is still no
- * event, and the descriptor is readable, one system call makes it unreadable until the next
- * deadline.  With CLOCK_REALTIME and CLOCK_TAI, a call that finds no event makes a system call.
+ * If the process serves the timers, and the ring is empty, the function expires those that are due.
+ * If there is still no event, and the descriptor is readable, one system call makes it unreadable
+ * until the next deadline.  With CLOCK_REALTIME and CLOCK_TAI, a call that finds no event always
+ * makes a system call.
  *
  * The function ignores a number in the ring that is not below the number of slots.  The
  * kernel never writes such a number, but another process may.  Return: true if there was an event.
@@ -626,15 +632,15 @@ static inline void *timerheap_pointer(const struct timerheap_event *event)
 }
 
 /*
- * Wait until the timers that are due have expired, for about 1 ms at most.  Then store in *@next
- * the time before which no event is missing.  Also sort the unread events in the order of their
- * deadlines, for timerheap_next_before().
+ * Wait until the timers that are due have expired, for about 1 ms at most.  Then store a time in
+ * *@next: each timer that was due before it has expired.  Also sort the unread events in the order
+ * of their deadlines, for timerheap_next_before().
  *
  * So the program may also sleep until *@next.  *@next may be too early: the old deadline of a
- * stopped or postponed timer, or an early check.  *@next may ignore a timer that another thread
- * starts, changes or kicks meanwhile, or that the program has yet to kick.  With slack, a timer is
- * due at its rounded deadline.  TIMERHEAP_NEVER states that no pending timer has an earlier
- * deadline; the reverse is not always true.  Usually *@next is later than the call.
+ * stopped or postponed timer, or a check that expires nothing.  *@next may ignore a timer that
+ * another thread starts, changes or kicks meanwhile, or that the program has yet to kick.  With
+ * slack, a timer is due at its rounded deadline.  TIMERHEAP_NEVER states that no pending timer has
+ * an earlier deadline; the reverse is not always true.  Usually *@next is later than the call.
  * TIMERHEAP_IOC_SYNC(2) lists the exceptions.
  *
  * The function makes one system call.  While the event of a periodic timer is unread, the kernel
@@ -650,7 +656,6 @@ int timerheap_sync(struct timerheap *th, uint64_t *next);
  *
  * With @before from timerheap_sync(), all events are taken in the order of their deadlines,
  * whatever CPUs the timers are on.  Exceptions:
- *
  *  - a timer that was started with, or postponed to, a deadline that had passed
  *  - a timer with slack, which expires at its rounded deadline: an event with a later deadline may
  *    be taken first
@@ -686,13 +691,11 @@ uint32_t timerheap_reap(struct timerheap *th,
 int timerheap_wait(struct timerheap *th, int64_t timeout);
 
 /*
- * The manual clock
- *
- * For tests: the program under test need not know which clock its context has.  Only the functions
- * below move a manual clock, from deadline to deadline.  So a timer without slack expires exactly
- * at its deadline, unless the program sets a deadline that has passed.  A program that repeats the
- * same calls in one thread gets the same expirations in the same order.  TIMERHEAP_IOC_ADVANCE(2)
- * has the details.
+ * The manual clock, for tests: the program under test need not know which clock its context has.
+ * Only the functions below move a manual clock, from deadline to deadline.  So a timer without
+ * slack expires exactly at its deadline, unless the program sets a deadline that has passed.  A
+ * program that repeats the same calls in one thread gets the same expirations in the same order.
+ * TIMERHEAP_IOC_ADVANCE(2) has the details.
  */
 
 /*
@@ -711,9 +714,7 @@ int64_t timerheap_advance(struct timerheap *th, uint64_t to, uint32_t limit);
 int64_t timerheap_advance_next(struct timerheap *th);
 
 /*
- * The loop
- *
- * The loop is for a program that only needs to call functions at certain times:
+ * The loop, for a program that only needs to call functions at certain times:
  *
  *	struct timerheap_loop *loop = timerheap_loop_new(100);
  *	timerheap_every(loop, TIMERHEAP_SEC, tick, NULL);
@@ -725,8 +726,7 @@ int64_t timerheap_advance_next(struct timerheap *th);
  *
  * Before the loop waits or returns, it kicks the timers that the functions have started: at most
  * 256 with one KICK.  So a function that waits by itself calls timerheap_loop_dispatch() first, and
- * a function does not leave by longjmp().  A start outside of such a function kicks its timer at
- * once.
+ * a function does not leave by longjmp().  Outside of such a function, a start makes its own KICK.
  *
  * After fork(), a child frees the loop, and creates another one if it needs one.  If a function of
  * the loop has called fork(), the child first returns from that function.
@@ -751,7 +751,7 @@ struct timerheap *timerheap_loop_context(struct timerheap_loop *loop);
 /*
  * Call @function once, @span from now.  A negative span counts as 0.
  * Return: an id above 0, for timerheap_cancel(); -ENOSPC: all timers of the loop are in use, or
- * the user would exceed max_user_memory (INFO); -ENOMEM; -EBADF as timerheap_wait().
+ * the user would exceed the module's limit max_user_memory; -ENOMEM; -EBADF as timerheap_wait().
  */
 int64_t timerheap_after(struct timerheap_loop *loop, int64_t span,
 			void (*function)(void *arg), void *arg);
