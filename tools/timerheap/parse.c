@@ -19,15 +19,15 @@
  *	timer_cancel				the timer was cancelled
  *
  * Kernels whose hrtimer_start has no field was_armed print these cancels for hrtimers, too.  A
- * cancelled timer cannot expire, so the parser recognizes the second case with certainty.  In the
- * first case the kernel keeps interrupts off between the cancel and the start.  So both events are
- * of the same CPU, which prints no event of another timer between them.  The parser recognizes the
- * first case by this, and by a start that follows within POSTPONE_MAX.
+ * cancelled timer cannot expire, so the parser recognizes an expired timer with certainty.  When
+ * the kernel postpones a timer, it keeps interrupts off between the cancel and the start.  So both
+ * events are of the same CPU, which prints no event of another timer between them.  The parser
+ * recognizes a postponed timer by this, and by a start at most POSTPONE_MAX after the cancel.
  *
- * Jiffies.  The times of a timer_list are in jiffies, and the length of a jiffy is not
- * printed.  But expires - timeout is the jiffy of a timer_start, and the time of that
- * event is known.  So the first and the last timer_start give the number of jiffies per
- * second.
+ * Jiffies.  The times of a timer_list are in jiffies, and the length of a jiffy is not printed.
+ * In a timer_start, expires - timeout is the kernel's count of jiffies at the time of the event.
+ * That time is printed in seconds, too.  So the first and the last timer_start give the number of
+ * jiffies per second.
  *
  * Clocks.  The expiry time of an hrtimer is on its own clock, which is not printed.  A
  * time that is more than ten years ahead of monotonic time counts as real time.
@@ -45,7 +45,10 @@
 #define SEC	1000000000LL
 #define CPUS	8192		/* the most CPUs that a kernel supports */
 
-/* A time further ahead of monotonic time than this counts as real time. */
+/*
+ * The clock of an hrtimer's expiry time is not printed.  If the expiry time is further ahead of
+ * monotonic time than this, it counts as real time, which began in 1970.
+ */
 #define TEN_YEARS	(10 * 365 * 86400LL * SEC)
 
 /* If a timer is started later than this after its cancel, that is no postponement. */
@@ -62,7 +65,7 @@ struct timer {
 	uint64_t address;
 	uint32_t number;
 	bool hrtimer, armed;
-	size_t cancel;		/* 1 + index in ops, if the last operation is a cancel; else 0 */
+	size_t cancel;		/* last operation is a cancel: 1 + index in parser->ops; else: 0 */
 };
 
 /* An operation as parsed, while the length of a jiffy is not known yet. */
@@ -75,7 +78,7 @@ struct raw_op {
 
 struct parser {
 	int64_t realtime_offset;
-	uint64_t begin, end;		/* times of the first and last event of a timer, in ns */
+	uint64_t begin, end;		/* times of the first and last event of all timers, in ns */
 	struct timer *timers;		/* hash table with open addressing */
 	size_t timers_room, nr_timers;
 	struct raw_op *ops;
@@ -300,7 +303,10 @@ void parser_line(struct parser *parser, const char *line)
 		disarm(parser, timer, time, strstr(name, "_cancel"), strstr(name, "_expire_entry"));
 }
 
-/* Return the length of a jiffy in ns.  Choose the usual rate nearest to the measured one. */
+/*
+ * Return the length of a jiffy in ns.  Measure the jiffies per second between the first and the
+ * last timer_start, and choose the nearest usual value of HZ.
+ */
 static int64_t jiffy_ns(const struct parser *parser)
 {
 	static const int rates[] = { 100, 250, 300, 1000 };

@@ -2,7 +2,7 @@
 /*
  * timerheap replay: repeat the operations of a trace with timers of the module.
  *
- * Each timer of the trace has a slot.
+ * The module keeps each timer of a program in a numbered slot.  Timer n of the trace has slot n.
  *
  *	arm	starts the timer, or gives it another deadline if it is pending
  *	cancel	stops the timer
@@ -37,7 +37,11 @@ static void run(struct ledger *ledger, const struct trace *trace, double speed)
 		const struct trace_op *op = &trace->ops[i];
 		int64_t at = begin + op->time / speed;
 
-		/* If the replay is behind its schedule, take events only every 64th operation. */
+		/*
+		 * Wait until the time @at, and take the events of expired timers.  If @at has
+		 * passed, the replay is late.  Then take events only at every 64th operation, since
+		 * each call delays the replay more.
+		 */
 		if (clock_ns(ledger->clock) < at || i % 64 == 0)
 			ledger_reap(ledger, at);
 		switch (op->kind) {

@@ -9,7 +9,7 @@
 
 #include "report.h"
 
-#define STEPS	64	/* steps of a histogram, without step 0 */
+#define STEPS	64	/* steps of a histogram for values above 0; step 0 is for value 0 */
 #define BAR	40	/* characters of the longest bar */
 #define MEMORY_MEASURE	"MemFree + Buffers + Cached of /proc/meminfo"
 

@@ -20,21 +20,23 @@ struct report {
 	uint64_t duration_ns;
 	double bytes_per_timer;		/* below 0: not measured */
 	struct { const char *name; double ns; } cost[4];	/* average time of one operation */
-	struct lateness lateness;	/* of expiry in the kernel: fired - deadline */
-	struct lateness reading;	/* of the program: time when it took the event - deadline */
+	struct lateness lateness;	/* when the kernel expired the timer, minus deadline */
+	struct lateness reading;	/* when the program took the event, minus deadline */
 };
 
 void lateness_add(struct lateness *lateness, uint64_t ns);
 
 /*
- * Return a percentile: the least value that at least @percent percent of the values do not exceed.
- * 0: there are no values.
+ * Return a percentile: the least value V for which at least @percent percent of all values are V
+ * or less.  Return 0 if there are no values.
  */
 uint64_t lateness_percentile(struct lateness *lateness, double percent);
 
 /*
  * Print the report, and write it as JSON to the file @json if that is not NULL.
  * Return: 0: success; 1: a timer was lost, doubled or early, or the file was not written.
+ * A lost timer had no event.  A doubled timer had more than one event for one start.  An early
+ * timer had an event before its deadline.
  */
 int report_finish(struct report *report, const char *json);
 

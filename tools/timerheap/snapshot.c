@@ -124,9 +124,9 @@ void snapshot_contexts(struct snapshot *snapshot, char *text)
 }
 
 /*
- * Find a heap.
- * Return: the heap; NULL: the snapshot does not have it.  The heap may have been unused when
- * snapshot_read() read the file "heaps".
+ * Find a heap by its clock, its number and its account.
+ * Return: the heap; NULL: the snapshot does not have it.  The file "heaps" omits heaps that have
+ * never been used.  A heap may be used for the first time after snapshot_read() reads that file.
  */
 static struct heap *find_heap(const struct snapshot *snapshot, const char *clock, uint64_t nr,
 			      uint64_t account)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * A snapshot of /sys/kernel/debug/timerheap: heaps, the lateness of their timers, accounts,
- * and contexts.
+ * and contexts.  An account, of a user or of the kernel, is charged the CPU time of its timers.
+ * A heap has timers of one account and one clock.  A context is one open of /dev/timerheap.
  *
  * The first line of "heaps", "accounts" and "contexts" has the names of the columns.  A column with
  * an unknown name is ignored, and a column that is missing is 0 or empty.  So the command
@@ -21,16 +22,17 @@
 
 struct heap {
 	char clock[12], state[12], first[24];
-	char uid[12];				/* user of the timers; "-": the kernel's account */
+	char uid[12];				/* user charged for the timers; "-": the kernel */
 	uint64_t heap, cpu, account, entries, bucketed;
 	uint64_t started, checked, requeued, runs, throttled, notified;
 	uint64_t lateness[SNAPSHOT_STEPS];	/* expirations in each step */
 };
 
 /*
- * The use of a CPU by an account.  @cpu_time: the CPU time that was charged, in ns.  @throttled:
- * the runs that the account's limit has ended.  @deficit: the budget deficit: how far "until", the
- * state of that limit, is ahead of the current time, in ns; see "The CPU budget" in theory.md.
+ * The CPU time that timers of an account have used on one CPU.  @cpu_time: that time in ns.
+ * @throttled: the expiry runs (softirqs that expire timers) that the account's limit of CPU time
+ * ended.  @deficit: the budget deficit: nanoseconds that must pass to repay the used CPU time.  At
+ * a limit of 4 %, 1 us of use is repaid in 25 us.  See "The CPU budget" in theory.md.
  */
 struct account {
 	char uid[12];				/* its user; "-": the account is the kernel's */

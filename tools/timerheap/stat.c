@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* timerheap stat: print the limits and counters of INFO. */
+/* timerheap stat: print the limits and counters that the module returns from the ioctl INFO. */
 #include <err.h>
 #include <getopt.h>
 #include <inttypes.h>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tests of the parts of the command that need no device: the format of traces, the
- * parsers of tracepoints and debugfs, percentiles, and ledger.h.  The ledger runs on a
- * fake device, which makes errors on request.  Prints TAP, and a last line with the counts.
+ * Tests of the parts of the command that need no device: the format of traces, the parsers of
+ * tracepoints and debugfs, percentiles, and the ledger (ledger.h).  The ledger starts and stops
+ * timers, and checks that each start ends in exactly one stop or event.  Here it uses a fake
+ * device, which makes errors on request.  Prints TAP, and a last line with the counts.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -297,7 +298,10 @@ unsigned int device_arm(struct timerheap *th, uint32_t slot, int64_t deadline)
 	return TIMERHEAP_MUST_KICK | (was_pending ? TIMERHEAP_WAS_PENDING : 0);
 }
 
-/* Count the kicked slots.  A fake timer also expires without a KICK. */
+/*
+ * Count the slots.  The ioctl KICK makes the module check the new deadline of a slot.  The fake
+ * device needs no KICK, since device_wait() reads all deadlines.
+ */
 void device_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr)
 {
 	(void)th;
@@ -364,7 +368,8 @@ unsigned int device_drain(struct timerheap *th, struct timerheap_pending *pendin
 
 /*
  * Run a ledger on the fake device: arm all timers, stop 20, postpone 20.  The timers of slots 90 to
- * 99 are due after the last ledger_reap(), so ledger_close() drains them.
+ * 99 are due after the last ledger_reap(), so they are still pending when ledger_close() is called.
+ * ledger_close() stops them by device_drain().
  */
 static struct report run_ledger(int fault)
 {
