@@ -2,9 +2,9 @@
 /*
  * timerheap top: show the users, heaps and contexts and their rates continuously.
  *
- * A screen shows the rates since the screen before.  Its lines are sorted by a figure that the
- * order selects, the largest first.  The only control sequences are those of ANSI that move the
- * cursor home and erase the screen.  So a serial terminal is enough.
+ * A screen shows the rates since the screen before.  Its lines are sorted by the figure that the
+ * option --sort or a key selects, the largest first.  The only control sequences are those of ANSI
+ * that move the cursor home and erase the screen.  So a serial terminal is enough.
  */
 #include <err.h>
 #include <getopt.h>
@@ -50,16 +50,17 @@ static enum sort sort = RATE;
 
 /*
  * The figures of an account, summed up over its lines in debugfs.  The account is that of a user,
- * or the kernel's, which kernel modules and unlimited contexts share.
+ * or the kernel's, which kernel modules and unlimited contexts share.  @deficit: how long expiry
+ * runs must pause until the user's limit allows the CPU time that they have used.
  */
 struct user {
 	char uid[12];
 	uint64_t account;
 	uint64_t cpu_time;		/* on all CPUs together: nanoseconds per second */
 	uint64_t most, most_cpu;	/* the most CPU time on one CPU, in ns/s, and that CPU */
-	uint64_t throttled;		/* runs per second that ended because of a limit */
+	uint64_t throttled;		/* expiry runs per second that a CPU time limit has ended */
 	uint64_t own;			/* of @throttled: those that the user's limit has ended */
-	uint64_t deficit;		/* the largest @deficit of struct account on a CPU, in ns */
+	uint64_t deficit;		/* in ns, on the CPU where it is largest */
 	uint64_t bytes, contexts;
 };
 
@@ -280,10 +281,10 @@ static struct user *sum_users(const struct snapshot *rates, size_t *nr)
 static const char *limit_of(const struct user *user)
 {
 	/*
-	 * @own is 0 if a queue of the user stays throttled from one screen to the next: no run of
-	 * the queue ends meanwhile.  @deficit is the time until the CPU time of the user's runs is
-	 * repaid.  As long as the limit does not throttle the user, @deficit is less than 0.48 ms
-	 * (module/core/budget.c).  So a @deficit above 1 ms also shows that the limit throttles.
+	 * @own counts the runs that the user's limit has ended since the last screen.  If the limit
+	 * throttles the user's timers all that time, no run begins, and @own is 0.  So check
+	 * @deficit, too: it is less than 0.48 ms as long as the limit does not throttle the user
+	 * (module/core/budget.c).
 	 */
 	if (user->own || user->deficit > 1000000)
 		return "user";

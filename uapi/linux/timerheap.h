@@ -95,8 +95,8 @@
  * @slack:       how many nanoseconds after @deadline the timer may expire; 0: the
  *               slack given to SETUP.  The program and START write it
  * @user_data:   a value of the program, copied into events.  The program and START write it
- * @queued:      the kernel checks this slot by this absolute time plus the slack; 0: no check is
- *               queued; TIMERHEAP_CHECKING: a check is running.  An idle slot may be queued, too
+ * @queued:      by this absolute time plus the slack, the kernel checks if @deadline is due; 0: no
+ *               check is queued; TIMERHEAP_CHECKING: one is running.  An idle slot may be queued
  * @expired_deadline: the last deadline that has expired
  * @fired:       absolute time at which the kernel found @expired_deadline due
  * @expirations: expirations that no reader has taken yet, and two flags.  Atomic: the kernel adds
@@ -117,7 +117,7 @@ struct timerheap_slot {
 	__aligned_u64 expirations;
 };
 
-/* The value of &timerheap_slot.queued during a check.  It is later than every deadline. */
+/* &timerheap_slot.queued while the kernel checks the slot: it is later than every deadline. */
 #define TIMERHEAP_CHECKING	(~0ULL)
 
 /* The parts of &timerheap_slot.expirations: the number, and two flags */
@@ -161,7 +161,7 @@ struct timerheap_ring {
  * word has changed.  If no check is running, no call is needed: the next check reads 0.
  *
  * Start or restart: read @deadline, acquire.  If it is 0, the timer is idle: read @queued, acquire,
- * then KICK and discard as in a stop.  Write @period, @slack and @user_data if they change.
+ * KICK if a check is running, and discard, as in a stop.  Write @period, @slack, @user_data if new.
  * Replace @deadline by the new one, 1 to TIMERHEAP_NEVER, by a compare-and-exchange, and repeat all
  * if @deadline has changed.  Execute a full barrier.  Then read @queued:
  *
@@ -222,17 +222,17 @@ struct timerheap_ring {
  * @expirations.  By then the program has read the entry and moved head beyond it.  So the
  * kernel never overwrites an entry that the program has not read.
  *
- * If the exchange fails, read e again and go on.  If the number in e is 0, there is no event, but
- * the exchange is necessary: while DISCARDED stays, the slot is not added to the ring again.  If
- * the number is not 0, and e has DISCARDED but not READING, first set READING in the same way.  A
- * stop removes READING.  So the exchange fails if the timer was stopped after e was read.
+ * If @expirations is not e, the exchange fails: read e again and go on.  If the number in e is 0,
+ * there is no event, but the exchange is necessary: while DISCARDED stays, no expiry adds the slot
+ * to the ring.  If the number is not 0, and e has DISCARDED but not READING, first set READING by
+ * such an exchange.  A stop removes READING, so a stop after the read of e makes the exchange fail.
  *
  * A slot with a period of at most half a second backs off while its event is unread.  The kernel
  * checks it after 1, 2, 4, 8, ... periods, and at least once in a second.  @deadline stays the
  * next deadline, and each check counts all periods that have passed.  A program that has taken an
- * event reads @queued and then @deadline.  If @deadline is not 0, and @queued is after it, the
- * program kicks the slot, which ends the back-off.  Without the KICK, the next event is at most a
- * second late, plus the slack.  (E) and (F) pair here, too.  read() and WAIT kick the slots.
+ * event reads @queued, then @deadline: its KICK, as above, ends the back-off.  Without it the next
+ * event is up to a second late, plus the slack.  read() and WAIT kick.  (E) and (F) pair here, too:
+ * the kernel finds 0 in @expirations and does not back off, or the program reads the new @queued.
  *
  * To sleep until there is an event, call poll(), read() or WAIT.  read() and WAIT take events from
  * the same ring.  No thread may take events from mapped memory during a read() or a WAIT.
@@ -319,19 +319,19 @@ struct timerheap_event {
  * @max_user_memory: the most bytes of all contexts, heaps and queues of one user.  Contexts that
  *              were set up with CAP_SYS_RESOURCE may exceed it
  * @user_memory: the bytes that are charged to the user of this context; 0 before SETUP
- * @entries:    current heap entries, those of stopped timers included; a bucket is one entry
+ * @entries:    current heap entries, also of stopped timers; a bucket, a group of timers, is one
  * @started:    timers queued by a start, or by a KICK of a timer that was not queued; also timers
  *              that a call has moved to another CPU
- * @checked:    timers that a run has checked when they were due, and slots checked early
+ * @checked:    timers that an expiry run has checked; those of kernel modules only if they were due
  * @requeued:   timers that were requeued because a call has modified them; timers of kernel
- *              modules, also after an early check
+ *              modules, also if a run has found that they are not due yet
  * @removed:    stopped timers removed from a heap or a bucket
  * @handed_over: heaps with timers that were handed over to another CPU
  * @runs:       expiry runs
  * @throttled:  of @runs, those that ended because they had used up the CPU budget
  * @notified:   how often a CPU was notified that the first deadline of its heap is now earlier
  * @bucketed:   timers in buckets now: most timers with slack, and some timers without
- * @user_cpu_percent: percent of each CPU's time beyond which a user's timers are late; 0: no limit
+ * @user_cpu_percent: percent of each CPU's time that the timers of a user may use; 0: no limit
  * @cpu_time:   the CPU time that was charged for timers, in nanoseconds
  * @deferred_notifications: notifications that were deferred by a limit of CPU time
  * @stolen:     of @runs, those of another CPU's heap, since that CPU was stuck ("steal_us")
@@ -477,8 +477,8 @@ struct timerheap_start {
  * After the call, no reader gets an event of the timer until it is started again.  So if both
  * outputs are 0, a reader has taken the event, or the timer was not started since the last stop.
  *
- * If a periodic timer backs off, @discarded does not count its periods since the last check, unless
- * the program kicks the slot before the stop.
+ * While an event of a periodic timer is unread, the kernel may check the timer less often.  Then
+ * @discarded lacks the periods since the last check, unless the program kicks it before.
  */
 struct timerheap_stop {
 	__u32 slot;
@@ -519,7 +519,7 @@ struct timerheap_modify {
  * @period:      out: period in nanoseconds; 0: one-shot
  * @slack:       out: the slot's own slack in nanoseconds; 0: the slack given to SETUP
  * @user_data:   out: user data of the slot
- * @expirations: out: the expirations that no reader has taken yet, counted at the last check
+ * @expirations: out: expirations that no reader has taken; counted when the kernel checks the slot
  */
 struct timerheap_get {
 	__u32 slot;
@@ -686,9 +686,9 @@ struct timerheap_batch {
  * @fd:    descriptor of the eventfd; -1: none
  * @flags: 0
  *
- * The kernel adds 1 to the eventfd at least once after each run or call that has added entries to
- * the ring.  With TIMERHEAP_CANCEL_ON_SET a clock step adds 1, too.  If the ring has an entry, this
- * call adds 1, too.  A context has at most one eventfd: a second one replaces the first.
+ * The kernel adds 1 to the eventfd at least once after each expiry run or call that has added
+ * entries to the ring.  With TIMERHEAP_CANCEL_ON_SET a clock step adds 1, too.  If the ring has an
+ * entry, this call adds 1, too.  A context has at most one eventfd: a second replaces the first.
  *
  * EBADF: @fd is no descriptor.  EINVAL: it is not that of an eventfd.
  */
@@ -734,11 +734,11 @@ struct timerheap_advance {
  * @next:     out: the timers that were due before this time have expired, and their events are
  *            available or were taken.  TIMERHEAP_NEVER: no timer is due at any time
  *
- * The call waits for about 1 ms at most, and @next may have passed.  @next is too early if it is
- * the old deadline of a stopped or postponed timer, or the time of a check that expires nothing.
- * @next may be too late if a periodic slot has an unread event, the program keeps changing a slot,
- * or the clock is stepped back.  @next may also be too late for a timer that a thread starts,
- * changes or kicks during the call or later.  A timer with slack is due at its rounded deadline.
+ * The call waits for about 1 ms at most, so @next may have passed when it returns.  @next may be
+ * earlier than the next expiry, such as the old deadline of a stopped or postponed timer.
+ * @next may be later if a periodic slot has an unread event, the program keeps changing a slot, or
+ * the clock is stepped back.  @next does not cover a timer that a thread starts, changes or kicks
+ * during the call or later.  A timer with slack is due at its rounded deadline.
  */
 struct timerheap_sync {
 	__u32 flags;
@@ -787,7 +787,7 @@ struct timerheap_sync {
 
 /**
  * struct timerheap_uring_cmd - the argument of an io_uring request
- * @arg:      KICK: address of __u32 slot numbers.  WAIT, CANCEL: the program's key
+ * @arg:      KICK: address of __u32 slot numbers.  WAIT: any value; CANCEL: that of WAITs to end
  * @nr:       KICK: how many slots.  WAIT: how many events, 1 to the number of slots.  CANCEL: 0
  * @reserved: 0
  */
