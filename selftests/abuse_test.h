@@ -123,8 +123,8 @@ static inline void abusers_continue(struct abusers *abusers)
 }
 
 /*
- * Measure the CPU time that is left to the calling thread: count the rounds of a loop in @spans
- * spans of @length ns, and sleep for @pause ns after each span.
+ * Measure the CPU time that is left to the calling thread: count the rounds of a loop that runs
+ * @spans times for @length ns, and sleep for @pause ns after each time.
  *
  * An expiry run, in which the kernel expires due timers, makes the loop lose rounds.  But if a run
  * lasts beyond the end of a span, the rest of the run only delays the next span.  If @exact is

@@ -15,8 +15,8 @@ struct eventfd_ctx;
  *	W  the workqueue
  */
 struct theap_eventfd {
-	spinlock_t lock;		/* protects @ctx; also makes sure that the ioctl EVENTFD
-					 * misses no event of a concurrent expiry (eventfd.c) */
+	/* protects @ctx; also makes sure that EVENTFD misses no concurrent event (eventfd.c) */
+	spinlock_t lock;
 	struct eventfd_ctx *ctx;	/* L: a reference; NULL: no eventfd is registered */
 	struct work_struct work;	/* W: signals @ctx later if theap_eventfd_signal() must not
 					 * signal it at once */

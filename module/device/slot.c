@@ -50,8 +50,8 @@
  * slot (user_word.h).  A call then ends its claim and tries again.  A run tries again at the next
  * check, a minimum period later, and so does a KICK that could not exchange the deadline.  If an
  * expiry has removed a deadline, but could not add to @expirations, the kernel keeps the number of
- * expirations in its own memory.  @queued stays CHECKING until a check, START, MODIFY, STOP or DRAIN
- * has added or discarded that number.
+ * expirations in its own memory.  @queued stays CHECKING until a check, START, MODIFY, STOP or
+ * DRAIN has added or discarded that number.
  *
  * An event belongs to an arming
  * -----------------------------

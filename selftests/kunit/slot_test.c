@@ -518,7 +518,8 @@ static void slot_kick_retries_until_it_has_added_expirations_to_count(struct kun
 
 /*
  * A STOP discards the expirations that a check could not add to @expirations for contention.  Until
- * it has done so, @queued is CHECKING: then a stop by the program kicks the slot, and waits for the STOP.
+ * it has done so, @queued is CHECKING: then a stop by the program kicks the slot, and waits for the
+ * STOP.
  */
 static void slot_stop_discards_expirations_that_check_failed_to_add(struct kunit *test)
 {
