@@ -467,7 +467,7 @@ TEST_F(eventfd, events_of_several_contexts_signal_one_eventfd)
 }
 
 /* Each call or expiry run that adds an event makes an epoll edge, even with an unread eventfd. */
-TEST_F(eventfd, each_call_or_run_with_events_makes_an_epoll_edge)
+TEST_F(eventfd, each_system_call_or_expiry_run_that_adds_events_makes_an_epoll_edge)
 {
 	struct epoll_event edge = { .events = EPOLLIN | EPOLLET }, got;
 	int epoll = epoll_create1(0);

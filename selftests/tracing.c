@@ -349,7 +349,7 @@ TEST_F(tracing, stop_by_store_makes_no_trace_event)
  * the CPU comes online, the kernel hands the heaps back.  Each hand-over of a heap with timers
  * makes a trace event.
  */
-TEST_F_TIMEOUT(tracing, each_hand_over_of_a_heap_makes_a_trace_event, 60)
+TEST_F_TIMEOUT(tracing, each_heap_that_cpu_hotplug_hands_over_to_another_cpu_makes_trace_event, 60)
 {
 	struct timerheap_info before, after;
 	struct counts counts;

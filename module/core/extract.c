@@ -14,10 +14,11 @@
  *	70 60					70 60
  *
  * A hole counts as earlier than every entry, so the array stays a heap.  During the
- * extraction the caller may push and rekey entries: no entry climbs past a hole.  If the
- * caller removes an entry that the extraction is not at, the last entry of the heap fills
- * the gap.  If the last position is a hole, theap_heap_drop_last_holes() must drop that
- * hole first.
+ * extraction the caller may push and rekey entries: no entry climbs past a hole.  The caller may
+ * also remove entries.  theap_extract_next() returns one due entry after the other.  If the caller
+ * removes the entry that it returned last, this leaves a hole (theap_extract_remove()).  If the
+ * caller removes another entry, the last entry of the heap fills the gap.  If the last position is
+ * a hole, theap_heap_drop_last_holes() must drop that hole first.
  *
  * After the extraction the holes are closed, the last hole first.  To close a hole, the last entry
  * of the heap fills the hole and sifts down.  For k holes in n entries, that entry sifts down

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Sync: wait for what is due, and find the next deadline (sync.c). */
+/* Sync: wait until the timers that are due now have expired; find the next deadline (sync.c). */
 #ifndef THEAP_SYNC_H
 #define THEAP_SYNC_H
 

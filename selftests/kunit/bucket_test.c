@@ -302,10 +302,13 @@ static void run_batches(struct kunit *test, unsigned int nr)
 }
 
 /*
- * A run expires due timers in batches of at most THEAP_BATCH.  If a due bucket has more timers than
- * that, the batches after the first one begin with the timers that are due before the bucket.
+ * A run expires due timers in batches of at most THEAP_BATCH.  It finds due entries in the order of
+ * their positions in the heap, not of their deadlines.  So a batch may find a bucket with more than
+ * THEAP_BATCH timers before timers with earlier deadlines.  The batch expires timers of the bucket
+ * until the batch is full.  Then the run skips the rest of the bucket: the next batches first
+ * expire the timers that are due before the bucket.
  *
- * In the test, the first child of the heap's root is such a bucket, with 10 * THEAP_BATCH timers.
+ * In the test, such a bucket, with 10 * THEAP_BATCH timers, is the first child of the heap's root.
  * The bucket's own four children are buckets that are not due.  All other heap entries are those of
  * timers that are due before the bucket.
  */

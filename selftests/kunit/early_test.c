@@ -28,7 +28,10 @@ static struct test_timer *crowd(struct kunit *test, unsigned int nr)
 	return t + THEAP_CROWD;
 }
 
-/* Return: the early bucket, due before its timers, that the next start tries; NULL: none. */
+/*
+ * Return: the early bucket that the queue has chosen last; NULL: none, or it gets no more timers.
+ * If a timer without slack has a deadline in the window of this bucket, its start adds it there.
+ */
 static struct theap_bucket *open_bucket(void)
 {
 	return test_queue()->buckets.last;
@@ -208,7 +211,7 @@ static void early_timer_stopped_or_postponed_in_its_bucket_gets_no_heap_entry(st
  * If its new deadline is before the window, it enters the inbox, the list of timers that a run
  * requeues first.  Both timers of the test expire, and not early.
  */
-static void early_timer_enters_inbox_only_if_moved_before_window_of_bucket(struct kunit *test)
+static void early_bucket_keeps_timer_unless_new_deadline_is_before_its_time_span(struct kunit *test)
 {
 	struct test_timer *t = crowd(test, 2);
 	s64 now = test_now();
@@ -683,7 +686,7 @@ static struct kunit_case early_cases[] = {
 	KUNIT_CASE(early_bucket_timers_expire_once_and_not_before_deadline),
 	KUNIT_CASE(early_periodic_timer_has_one_run_per_period),
 	KUNIT_CASE(early_timer_stopped_or_postponed_in_its_bucket_gets_no_heap_entry),
-	KUNIT_CASE(early_timer_enters_inbox_only_if_moved_before_window_of_bucket),
+	KUNIT_CASE(early_bucket_keeps_timer_unless_new_deadline_is_before_its_time_span),
 	KUNIT_CASE(early_bucket_timers_expire_in_order_of_deadlines_if_run_is_late),
 	KUNIT_CASE(early_bucket_that_was_freed_gets_no_more_timers),
 	KUNIT_CASE(early_timer_moves_to_another_early_bucket_if_check_postpones_it),

@@ -13,7 +13,7 @@
  * owning CPU would begin a run, which requeues all.  So fewer than 256 entries are left, and the
  * run that the test then begins requeues these.
  */
-static void inbox_of_299_timers_moved_earlier_is_empty_after_run(struct kunit *test)
+static void inbox_list_of_timers_moved_to_earlier_deadlines_is_empty_after_run(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 300);
@@ -156,7 +156,7 @@ static void inbox_drain_call_requeues_no_more_timers_than_its_budget(struct kuni
 }
 
 static struct kunit_case inbox_cases[] = {
-	KUNIT_CASE(inbox_of_299_timers_moved_earlier_is_empty_after_run),
+	KUNIT_CASE(inbox_list_of_timers_moved_to_earlier_deadlines_is_empty_after_run),
 	KUNIT_CASE(inbox_stopped_timer_stays_in_heap_until_removed_from_inbox),
 	KUNIT_CASE(inbox_is_drained_by_modify_that_adds_16th_entry),
 	KUNIT_CASE(inbox_owner_requeues_timers_without_waiting_for_claimed_timer),

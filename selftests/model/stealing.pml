@@ -64,7 +64,10 @@
 #define LIMITED	1
 #endif
 
-/* The number of watchdog timers.  If it is 1, there is only watchdog timer 1. */
+/*
+ * How many watchdog timers the model has: 1 or 2.  With 1, it has watchdog timer 1, on the thief's
+ * CPU.  Watchdog timer 0, on the owning CPU, is then never armed.
+ */
 #ifndef WATCHDOG_TIMERS
 #define WATCHDOG_TIMERS	1
 #endif

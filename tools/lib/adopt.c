@@ -54,18 +54,20 @@ static void restore_sort(struct timerheap *th)
 
 /*
  * Put the last slot number that the predecessor has removed back into the ring, unless the event of
- * that slot was taken.  timerheap_next() removes a number before it takes the event.
+ * that slot was taken.  timerheap_next() removes a number before it takes the event, so a kill
+ * between the two would lose the event.
  *
- * The entry before the head still has the number.  GROW, which enlarges the ring, keeps that entry,
- * too.  If no number was ever written to the entry, it is 0.  Then slot 0 has no expirations, or
- * the scan below finds its number in the ring.
+ * The entry before the head of the ring still has the number.  GROW, which enlarges the ring, keeps
+ * that entry, too.  The kernel has not overwritten the entry: it adds the number again only after
+ * the event is taken, and the numbers of the other slots do not fill the ring.
  *
- * Until the event is taken, the kernel does not add that number again.  The numbers of the other
- * slots do not fill the ring, so the entry stays free.
+ * If no number was ever written to the entry, the entry is 0, as if the number of slot 0 had been
+ * removed.  Then this function changes nothing: either slot 0 has no event, or its number is in the
+ * ring, where the search at the end of this function finds it.
  *
  * If the event was taken, the slot may have expired again.  The kernel may have counted this
- * expiration, and not yet added the number to the ring.  So kick the slot before the scan: the KICK
- * returns after the kernel has added the number.
+ * expiration, and not yet added the number to the ring.  So kick the slot before the search: the
+ * KICK returns after the kernel has added the number.
  */
 static void restore_event(struct timerheap *th)
 {

@@ -53,10 +53,15 @@ struct timer {
 		RB_ENTRY(timer) branch;		/* tree */
 	};
 	union {
-		struct {
-			uint32_t slot;		/* wheel with circles: the timer's slot, */
-			uint32_t circles;	/* turns of the wheel that it still waits, */
-			uint32_t shift;		/* and how many slots it then moves on */
+		struct {		/* wheel with circles (circle_wheel.c) */
+			uint32_t slot;		/* the slot that the timer is in */
+			uint32_t circles;	/* turns of the wheel that the timer still waits */
+			/*
+			 * If the deadline is modified, the timer stays in its slot.  After the
+			 * turns the timer moves on by this number of slots, to the slot of the
+			 * new deadline.  0: it does not move.
+			 */
+			uint32_t shift;
 		};
 		uint32_t heap;			/* designs with locks (locks.c): its heap's index */
 		struct {

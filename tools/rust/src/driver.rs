@@ -83,8 +83,8 @@ pub(crate) struct Waiter {
 #[derive(Debug, Default)]
 struct Waiting {
     waker: Option<Waker>,
-    /// The number that the slot's last interval has chosen as the data of its events.  Events with
-    /// other data do not count, since they are of other futures on the slot.
+    /// The data of the events of the `Interval` that has used the slot last: a number that it has
+    /// set.  The waiter counts no event with other data: an earlier future on the slot caused it.
     data: u64,
     /// Expirations that no poll has taken.
     expirations: u64,
