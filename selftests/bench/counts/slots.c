@@ -37,8 +37,9 @@ void __timerheap_kick_ticker(struct timerheap *th, uint32_t slot)
  * Count the operations on slots.  At first each timer is pending, and has an unread event in the
  * ring.  @queued is the deadline, as if the timer were in a heap of the kernel.
  *
- * The counted stop sets @expirations of each slot to 0, and so discards the event.  But
- * timerheap_next() is counted with events.  So store an expiration in each slot again before that.
+ * The counted stop sets @expirations of each slot to 0, and so discards the event.  But the last
+ * counted operation, timerheap_next(), takes an event.  So set @expirations of each slot to 1
+ * again before that operation.
  */
 void count_slots(void)
 {

@@ -57,7 +57,10 @@ extern const struct contender contenders[];
 extern const unsigned int nr_contenders;
 extern atomic_t fired;
 
-/* An array in pieces of PIECE elements: one large array would need vmalloc() (timer_set.c). */
+/*
+ * An array in pieces of PIECE elements.  One large array would need vmalloc(), and User Mode Linux
+ * has too few mappings for that (timer_set.c).
+ */
 #define PIECE	4096U
 
 struct array {

@@ -102,7 +102,10 @@ static u64 crowd_round(const struct contender *contender, struct worker *workers
 	return div_u64(sum, n);
 }
 
-/* Measure on CPUs 0 to @n - 1, which must be online.  Return: 0 or -ENOMEM. */
+/*
+ * Measure stop and start of timers on CPUs 0 to @n - 1 at once.  These CPUs must be online.
+ * Return: 0 or -ENOMEM.
+ */
 int bench_crowd(const struct contender *contender, u32 n)
 {
 	struct worker *workers = kcalloc(n, sizeof(*workers), GFP_KERNEL);

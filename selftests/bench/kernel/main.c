@@ -28,7 +28,10 @@ static bool scans;
 module_param(scans, bool, 0444);
 MODULE_PARM_DESC(scans, "Measure only operations that may be slower with more possible CPUs");
 
-/* Measure with 1, 2, 4 CPUs and so on, up to the number of online CPUs. */
+/*
+ * Measure stop and start of timers on several CPUs at once: on 1, 2, 4 CPUs and so on, up to the
+ * number of online CPUs.
+ */
 static int bench_crowds(void)
 {
 	unsigned int n, j;

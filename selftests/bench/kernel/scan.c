@@ -154,7 +154,10 @@ static void measure(const char *name, struct theap_timer *timer)
 	}
 }
 
-/* Measure with one queue in use, then with all queues in use.  Return: 0 or -ENOMEM. */
+/*
+ * Measure start, stop and the scans, first with a timer in one queue, then with timers in the
+ * queues of all CPUs.  Return: 0 or -ENOMEM.
+ */
 int bench_scans(void)
 {
 	struct theap_timer *timers = kcalloc(nr_cpu_ids + 1, sizeof(*timers), GFP_KERNEL);
