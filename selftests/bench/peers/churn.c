@@ -19,7 +19,10 @@
 struct worker {
 	const struct peer *peer;
 	void *set;
-	/* Timers first to first + n - 1; the last RESERVE are for lost requests. */
+	/*
+	 * The thread has the timers with the numbers @first to @first + @n - 1.  The last RESERVE
+	 * of them are for lost requests.
+	 */
 	uint32_t first, n;
 	void (*burst)(struct worker *worker);
 	uint64_t random;

@@ -33,7 +33,11 @@ struct set {
 	uint32_t n;
 	bool registered;	/* open_dpdk() has made the thread of this set an lcore */
 	uint64_t expired;	/* timers that have expired in this call of reap_dpdk() */
-	uint64_t *periods;	/* of each timer, in ns; 0: one-shot, or has expired once */
+	/*
+	 * The period of each timer, in ns, until expired() passes it to DPDK at the first expiry.
+	 * 0: the timer is one-shot, or DPDK has its period.
+	 */
+	uint64_t *periods;
 	struct rte_timer *timers;
 };
 
@@ -79,9 +83,9 @@ static void begin_span(struct set *set, struct rte_timer *timer, uint64_t ns,
 		       enum rte_timer_type type);
 
 /*
- * Handle an expiry.  A periodic rte_timer first expires one period after its start, but the first
- * deadline of a ticker may be at another time.  So the peer starts a one-shot timer for the first
- * deadline, and makes the timer periodic at that expiry.
+ * Handle an expiry.  A periodic rte_timer first expires one period after its start, but the
+ * benchmark may choose another first deadline for a periodic timer.  So start_dpdk() starts a
+ * one-shot timer for the first deadline.  At that expiry this function makes the timer periodic.
  */
 static void expired(struct rte_timer *timer, void *arg)
 {

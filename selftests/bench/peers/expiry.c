@@ -92,10 +92,10 @@ static void stop_all(const struct part *part)
 }
 
 /*
- * Stop all timers, and measure how long it takes to start them again.  The start does the same
- * work as in start_all(), since in both the new deadlines are earlier than the old ones.  For
- * example, a peer may keep a stopped timer in its heap, at the old deadline.  Then the start moves
- * the timer to the earlier deadline.
+ * Stop all timers, and measure how long it takes to start them again.  A peer may keep a stopped
+ * timer in its heap, at the old deadline.  The start then moves the timer to the new deadline.  The
+ * new deadlines are earlier than the old ones, as in start_all().  So the start does the same work
+ * here as there.
  */
 static void measure_start_time(const struct part *part)
 {

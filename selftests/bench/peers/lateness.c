@@ -449,7 +449,9 @@ static pid_t start_neighbor(void)
 
 static void *flows;
 static uint64_t deadlines[FLOWS];
-static bool aimed[FLOWS];	/* @at_instants: the flow is due within WINDOW of a mass expiry */
+
+/* In a situation with mass expiries (@at_instants): the flow is due within WINDOW of one. */
+static bool aimed[FLOWS];
 static uint32_t wanted, skipped;	/* samples to take, and those to skip before them */
 
 /*
