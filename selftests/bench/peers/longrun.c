@@ -34,10 +34,12 @@
  *
  * The span of a workload is the duration of its timeouts, or the period of its tickers.  Before the
  * measurement, the server starts all timers in the course of one span, and works for at least two
- * more spans.  With "requests", the server only works for at least one span.  The measurement lasts
- * for at least five spans.  Exceptions: "requests" has one span, of 30 s.  "idle" with 10^5 or 10^6
- * timers and a span of 10 s has two spans.  With -q the measurement lasts longer, since /proc/stat
- * has a resolution of 10 ms.
+ * more spans.  Exception: with "requests", the server works for at least one span, and starts a
+ * timer when its request begins.
+ *
+ * The measurement lasts for at least five spans.  Exceptions: with "requests" it lasts for one
+ * span, 30 s.  With "idle" it lasts for two spans if there are 10^5 or 10^6 timers and the span is
+ * 10 s.  With -q it lasts longer, since /proc/stat has a resolution of 10 ms.
  *
  * The peer "none" does the same work without timers.  Its figures are subtracted from those of the
  * other peers.  For a program in another language, the figures of the same program without timers

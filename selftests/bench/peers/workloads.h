@@ -65,9 +65,10 @@ void measure_churn(const struct peer *peer, void *set, uint32_t n);
 void measure_churn_threads(const struct peer *peer, uint32_t n, int nr);
 
 /*
- * expiry.c: mass expiry, tickers, postponed timers and waiting, with one thread; or mass expiry
- * and tickers, with @nr threads that have a set each.  measure_without_timers() measures a
- * program that has no timers and only wakes up every 10 ms.
+ * expiry.c: measure mass expiry, periodic timers ("tickers"), postponed timers, and the wait for a
+ * single timer, with one thread.  With @nr threads that have a set each, measure only mass expiry
+ * and tickers.  measure_without_timers() measures a program that has no timers and only wakes up
+ * every 10 ms.
  */
 void measure_without_timers(void);
 void measure_expiry(const struct peer *peer, void *set, uint32_t n);
