@@ -70,8 +70,9 @@ static inline bool theap_user_fetch_add(u64 *word, u64 count, u64 *old)
 }
 
 /*
- * Set *@word to @new if it is *@old.  Otherwise set *@old to the value of *@word.
- * Return: whether *@word was set; false with an unchanged *@old: contention.
+ * If *@word is equal to *@old, set *@word to @new.  Otherwise set *@old to the value of *@word.
+ * Return: whether *@word was set.  After false, an unchanged *@old means that the attempts failed
+ * for contention.
  */
 static inline bool theap_user_cmpxchg(u64 *word, u64 *old, u64 new)
 {

@@ -50,7 +50,7 @@
 struct timerheap_cache {
 	struct rhashtable table;
 	atomic_t nr;			/* number of entries, without those being removed */
-	unsigned int max;		/* constant: above this @nr, a new key is rejected */
+	unsigned int max;		/* constant: a new key is rejected if @nr exceeds it */
 	struct llist_head retired;	/* entries for the worker to free */
 	struct work_struct work;
 };
@@ -190,8 +190,9 @@ static bool set_expires(struct entry *entry, s64 expires, bool earlier)
 			return true;
 	} while (!atomic64_try_cmpxchg(&entry->expires, &old, expires));
 	/*
-	 * Of two racing callers, the one with the later time may start the timer last.  So
-	 * start the timer again if @expires has become earlier meanwhile.
+	 * Another caller may have made @expires still earlier, and have started the timer before
+	 * this caller does.  Then the timer is due after @expires.  So if @expires is now earlier
+	 * than the time of this start, start the timer again.
 	 */
 	for (; expires && expires < old; expires = atomic64_read(&entry->expires)) {
 		timerheap_start(&entry->timer, expires);
@@ -284,9 +285,9 @@ int timerheap_cache_set(struct timerheap_cache *cache,
 			retire(old);
 		/*
 		 * The timer may have expired before the entry was linked.  Then the timer's
-		 * function has claimed the entry, but could not unlink it.  After the claim, that
-		 * unlink took the lock of the table's bucket.  The link above took the lock later,
-		 * so this read sees the claim.
+		 * function has claimed the entry, but did not find it in the table.  So unlink
+		 * the entry here.  This read sees the claim: after the claim, the timer's function
+		 * took the lock of the table's bucket, and the link above took the lock later.
 		 */
 		if (!atomic64_read(&entry->expires))
 			unlink(entry);
@@ -381,8 +382,8 @@ int timerheap_cache_remove(struct timerheap_cache *cache,
 EXPORT_SYMBOL_GPL(timerheap_cache_remove);
 
 /*
- * Iterate over the table once.  Pass each entry that no other code has claimed to @each, and remove
- * the entry.  Return: the number of removed entries.
+ * Iterate over the table once.  Try to claim each entry.  If no other code has claimed the entry,
+ * call @each with its key and value, and remove it.  Return: the number of removed entries.
  */
 static unsigned int drain_once(struct timerheap_cache *cache,
 			       void (*each)(const struct timerheap_cache_bytes *key,
