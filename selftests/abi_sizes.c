@@ -234,8 +234,9 @@ TEST_F(abi_sizes, call_refuses_unknown_field_that_is_not_0)
 			if (c->command == TIMERHEAP_IOC_INFO)
 				continue;
 			/*
-			 * valid() names slot 1 in START, STOP and MODIFY.  Name slot 0, which must
-			 * stay pending.  EVENTFD keeps its fd, -1.  In other calls, byte 0 is 0.
+			 * Let START, STOP and MODIFY name slot 0 instead of slot 1.  Slot 0 is
+			 * pending, so the last check of this test notices if a call stops it.
+			 * In EVENTFD byte 0 is part of the fd, -1.  In other calls it is 0 already.
 			 */
 			if (c->command != TIMERHEAP_IOC_EVENTFD)
 				arg[0] = 0;
@@ -261,8 +262,9 @@ TEST_F(abi_sizes, call_refuses_longer_structure_with_unmapped_end)
 			char *arg = valid(c, self->end, _IOC_SIZE(c->command));
 
 			/*
-			 * valid() names slot 1 in START, STOP and MODIFY.  Name slot 0, which must
-			 * stay pending.  EVENTFD keeps its fd, -1.  In other calls, byte 0 is 0.
+			 * Let START, STOP and MODIFY name slot 0 instead of slot 1.  Slot 0 is
+			 * pending, so the last check of this test notices if a call stops it.
+			 * In EVENTFD byte 0 is part of the fd, -1.  In other calls it is 0 already.
 			 */
 			if (c->command != TIMERHEAP_IOC_EVENTFD)
 				arg[0] = 0;

@@ -29,8 +29,8 @@
 
 /*
  * The least share of the CPU, in percent, that must be left to a task that computes: beside one
- * abusing user, and beside two.  Without TIMERHEAP_EXACT= the least share is LEFT_LOOSE, since
- * other programs of the host take CPU time, too.
+ * abusing user, and beside two.  TIMERHEAP_EXACT= states that the clock counts instructions.
+ * Without it the least share is LEFT_LOOSE, since other programs of the host take CPU time, too.
  */
 #define LEFT		95
 #define LEFT_BY_TWO	90
@@ -88,7 +88,7 @@ struct load {
 	int users;		/* number of users; each has one process */
 	bool stopped;		/* SIGSTOP stops the processes when their work has begun */
 	bool wakes;		/* each event wakes many threads of the processes */
-	int seconds;		/* time to measure with TIMERHEAP_EXACT=, in s; 0: 0.5 s */
+	int seconds;		/* seconds to measure if the clock counts instructions; 0: 0.5 s */
 };
 
 /* Set the real-time priority of the test; 0: none.  Return: 0 or -1. */
@@ -221,9 +221,10 @@ TEST_F_TIMEOUT(abuse, timers_that_do_not_back_off_do_not_starve_tasks, 240)
 /*
  * For each event the kernel visits many entries of a wait queue.  It does so in a run, which
  * expires due timers, and charges the CPU time of the run to the user.  With 400000 entries, a run
- * may take longer than 20 ms.  But the host may have stopped the machine, so the kernel charges
- * only 20 ms of the first such run (core/budget.c).  If the clock counts instructions, the test
- * measures loads of 400000 entries for 10 s, so that the part that is not charged counts little.
+ * may take longer than 20 ms.  The kernel cannot know whether the run has used the time above
+ * 20 ms, or the host has stopped the machine meanwhile.  So it charges only 20 ms of the first such
+ * run (core/budget.c).  If the clock counts instructions, the test measures loads of 400000 entries
+ * for 10 s.  Then the time that is not charged is a small part.
  */
 TEST_F_TIMEOUT(abuse, wake_ups_of_many_waiters_do_not_starve_tasks, 400)
 {
