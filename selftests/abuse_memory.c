@@ -24,7 +24,8 @@
 
 #define NOBODY		65534
 #define OWNER		1000		/* a user with subordinate user IDs from SUBORDINATE on */
-#define SPY		1001		/* the user of one test: no other test changes its INFO */
+/* Only one test uses this user: other tests would change the figures that INFO shows to it. */
+#define SPY		1001
 #define SUBORDINATE	100000
 #define MANY		(1U << 20)	/* slots: the most that a context may have by default */
 #define FAR		(100000 * SEC)

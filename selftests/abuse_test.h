@@ -123,13 +123,13 @@ static inline void abusers_continue(struct abusers *abusers)
 }
 
 /*
- * Measure the CPU time that is left to the calling thread: count the rounds of a loop that runs
- * @spans times for @length ns, and sleep for @pause ns after each time.
+ * Measure the CPU time that is left to the calling thread: count the rounds of a loop in @spans
+ * spans of @length ns each.  Sleep for @pause ns after each span.
  *
  * An expiry run, in which the kernel expires due timers, makes the loop lose rounds.  But if a run
- * lasts beyond the end of a span, the rest of the run only delays the next span.  If @exact is
- * true, the function counts these delays, too.  It divides the rounds by the factor by which the
- * delays have made the whole measurement longer.
+ * lasts beyond the end of a span, the rest of the run costs no rounds: it only delays the next
+ * span.  If @exact is true, the function counts these delays, too.  If they have made the whole
+ * measurement longer by a tenth, for example, it divides the rounds by 1.1.
  *
  * @exact states that the clock counts instructions, as with QEMU's option -icount.  If @exact is
  * false, the host may suspend an emulated CPU in a span.  So the function then takes the span with
