@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The life of a context, which is the state of one open of the device: open, the ioctls SETUP and
- * GROW, and the last close.
+ * GROW, and the last close.  A slot is a timer in memory that the program and the kernel share.
  *
  * A run expires the due timers of a queue, usually in softirq.  The last close races with runs:
  *

@@ -97,9 +97,10 @@ struct theap_context {
 	u32 max_slots;			/* S: GROW extends @nr_slots to at most this many */
 	struct theap_placement placement;	/* S */
 	u64 slack;			/* S: the slack of slots whose own slack is 0 */
-	u32 flags;			/* S: see theap_settings.  INFO may read it before or
-					 * during SETUP.  Then INFO may report the minimum period
-					 * from before SETUP, which is harmless */
+	u32 flags;			/* S: see theap_settings.  TIMERHEAP_UNLIMITED in it lowers
+					 * the minimum period, which INFO reports.  If INFO reads
+					 * @flags before or during SETUP, it may miss that flag.
+					 * Then it reports too long a period, which is harmless */
 	cpumask_var_t queues;		/* S, and atomic bit operations: the numbers of the queues
 					 * that timers of the context were queued in */
 	s64 offset;			/* S: the clock in the time namespace of the task that
@@ -120,10 +121,11 @@ struct theap_context {
 	struct theap_uring_waits waits;	/* O: uring_wait.c */
 	s64 span;			/* about the nanoseconds from a recent start of a one-shot
 					 * slot to its deadline.  Calls that start a slot write
-					 * it.  An expiry reads it, to keep the slot queued until
-					 * a likely restart (theap_slot_linger()).  No lock: a
-					 * wrong value costs a useless check of a slot, or an
-					 * ioctl KICK of the program, which corrects the value */
+					 * it.  After an expiry the slot stays queued for about
+					 * @span, so that its next start needs no ioctl KICK
+					 * (theap_slot_linger()).  No lock: if the value is too
+					 * small, a run checks an idle slot in vain.  If it is too
+					 * large, a start needs a KICK, which corrects the value */
 	struct theap_waker waker;	/* O: after timers have expired, the core calls it to
 					 * wake @wait and @waits, and to signal @eventfd */
 	struct theap_clock_step clock_step;	/* O: clock_step.h */

@@ -10,8 +10,9 @@
  * The first line of each file has the names of the columns, so that a program can find a
  * column by its name.  New columns are added at the end.
  *
- * An account is that of a user, or of the kernel.  It has a queue per clock and CPU (fewer with the
- * module parameter heaps=), and each queue has one heap.
+ * An account is charged for the CPU time and memory of timers.  Each user has one, and the kernel
+ * has one.  An account has a queue per clock and CPU (fewer with the module parameter heaps=), and
+ * each queue has one heap.
  *
  * A reader takes no lock that a timer needs.  The heaps of manual clocks are not shown.  All
  * other heaps exist as long as their account.  The reader reads the counters of a heap without
@@ -100,7 +101,8 @@ static const char *theap_heaps_state(struct theap_queue *queue)
 
 /*
  * Print the nanoseconds until the first deadline of a queue.  They are negative if that deadline is
- * overdue.  Print 0 if the queue does not know that deadline before a run has repaired its heap.
+ * overdue.  Print 0 if the top of the heap does not show that deadline: a run is still taking due
+ * timers from the heap, or timers that were moved earlier are not yet back in the heap.
  * Print "-" if there is no deadline.
  */
 static void theap_heaps_show_first(struct seq_file *m, struct theap_queue *queue)
@@ -160,9 +162,10 @@ static const struct seq_operations theap_heaps_sops = {
 DEFINE_SEQ_ATTRIBUTE(theap_heaps);
 
 /*
- * The file lateness.  Its positions are those of the file heaps.  A pair a:n in a line: n timers
- * expired less than a ns late, and at least a/2 ns late.  A pair 1:n counts timers that were not
- * late at all, and more:n those that were 2^39 ns (9 minutes) late or more.
+ * The file lateness.  Its positions are those of the file heaps.  A line has pairs "limit:timers".
+ * The pair 1024:7 means that 7 timers were late by 512 to 1023 ns: by less than the limit, and by
+ * at least half of it.  The limit 1 is for timers that were not late at all.  The limit "more" is
+ * for timers that were 2^39 ns (9 minutes) late or more.
  */
 static int theap_lateness_show(struct seq_file *m, void *v)
 {
