@@ -138,7 +138,7 @@ static int theap_may_use_cpu(unsigned int cpu)
 
 /*
  * Check @layout, the number of the layout of mapped memory that the program expects; 0: any layout.
- * SETUP and QUERY share no other input.  Return: 0 or -EPROTONOSUPPORT.
+ * Both SETUP and QUERY have this input.  Return: 0 or -EPROTONOSUPPORT.
  */
 static int theap_check_layout(const struct timerheap_setup *setup)
 {
@@ -714,11 +714,11 @@ int theap_ioctl_sync(struct theap_context *context, void *arg)
 		return -EINVAL;
 	next = theap_sync(&context->placement, context->queues);
 	/*
-	 * The variable next is a time of the initial time namespace, which the core uses.  The core
-	 * queues a timer at 1 if its deadline is earlier than 1 there.  Converted to the time
-	 * namespace of the context, that 1 could be later than the deadline.  So return 1 without
-	 * conversion: no deadline is earlier.  If next is 0, theap_sync() means a time that has
-	 * passed, for which 1 is right, too.
+	 * theap_sync() returns a time of the machine, without the offset of a time namespace.
+	 * Convert it into the namespace of the context, unless it is 0 or 1.  0 means a time that
+	 * has passed.  1 may be the place of a timer whose deadline is before the start of the
+	 * machine's clock.  A converted 1 could be later than the deadline that the program has
+	 * set.  So return 1 in both cases, the earliest possible deadline in each namespace.
 	 */
 	sync->next = next > 1 ? theap_context_from_machine(context, next) : 1;
 	return 0;

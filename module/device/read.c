@@ -11,10 +11,10 @@
  * Either the reader sees the entry, or the expiring code finds the reader in the wait queue.
  *
  * A program can map the ring, and can change its head at any time.  Then the ring may never become
- * empty, and its entries may have no events.  So each loop here must end without either.  A call
- * takes events in passes.  A pass removes at most as many entries as the ring had when that pass
- * began.  After each pass, the call checks whether its time limit has passed, or a signal is
- * pending.
+ * empty, and its entries may have no events.  So each loop here must end even if the ring never
+ * becomes empty, and no event arrives.  A call takes events in passes.  A pass removes at most as
+ * many entries as the ring had when that pass began.  After each pass, the call checks whether its
+ * time limit has passed, or a signal is pending.
  */
 #include <linux/hrtimer.h>
 #include <linux/sched/signal.h>
