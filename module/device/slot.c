@@ -79,9 +79,9 @@
  * A reader must not mix two armings: the fields of the former and the count of the next one.  It
  * reads the fields, and then replaces @expirations by 0 with a compare-and-exchange.  If the slot
  * was stopped in between, @expirations has the flag TIMERHEAP_DISCARDED now, and the exchange
- * fails.  If @expirations has that flag and a count already when the reader begins, the reader
- * first adds the flag TIMERHEAP_READING.  A stop removes TIMERHEAP_READING, so the exchange fails
- * then, too.
+ * fails.  If @expirations has that flag and a count already when the reader begins, a stop and then
+ * an expiry could restore the same value.  So the reader first adds the flag TIMERHEAP_READING.  A
+ * stop removes that flag, and an expiry does not add it.  So the exchange fails then, too.
  *
  * An unread ticker backs off
  * --------------------------
@@ -106,8 +106,9 @@
  * value, the reader's exchange follows the addition.  So the reader reads CHECKING in @queued, or
  * what the kernel stores after it, and kicks the slot.  The KICK waits for the end of a check.  The
  * reader may also read a value of @queued that a later check has stored.  If the later check has
- * found 0 in @expirations, it has not backed off.  If it has found another value, the reader has
- * yet to take that event, and kicks the slot then.  A KICK that is not needed does no harm.
+ * found 0 in @expirations, it has not backed off.  If it has found another value, a check has made
+ * a new event after (E).  The reader kicks the slot when it takes that event.  A KICK that is not
+ * needed does no harm.
  */
 #include <linux/gfp.h>
 #include <linux/ktime.h>
@@ -531,7 +532,7 @@ static int theap_slot_kick_claimed(struct theap_slot_timer *st,
 		now = theap_context_now(st->page->context);
 	when = theap_slot_check(st, now, ring, &count);
 	if (!when) {
-		/* If the check has added expirations, that was a full barrier before this store. */
+		/* A program that reads this 0 sees all expirations: adding them is a barrier. */
 		WRITE_ONCE(theap_slot(st)->queued, 0);
 		theap_timer_cancel(claim);
 		return 0;
@@ -626,8 +627,8 @@ static noinline void theap_slot_grow(const struct theap_context *context,
  * End a claim in which the slot may have expired.  If @ring is true, first add the slot's
  * number to the ring, and set *@wake.
  *
- * Add the number before theap_timer_commit(), which ends the claim.  After that the slot may expire
- * again.  That expiry adds no number, since it finds @expirations not 0.
+ * theap_timer_commit() ends the claim, and then the slot may expire again.  That expiry finds
+ * @expirations not 0, so it relies on the number being in the ring already.
  */
 static void theap_slot_commit(struct theap_slot_timer *st, struct theap_claim *claim,
 			      bool ring, bool *wake)
@@ -757,14 +758,19 @@ void theap_slot_disarm(struct theap_slot_page *page, u32 index, bool discard,
 		bool ring = false;
 
 		theap_timer_claim(&st->timer, &claim);
-		/* Do this before @queued becomes 0: then the kernel keeps no expiration. */
+		/*
+		 * For STOP, discard all expirations.  For DRAIN, add those that the kernel could
+		 * not add before.  Do so before @queued becomes 0: a program that reads that 0
+		 * takes @expirations as final.
+		 */
 		stopped = discard ? theap_slot_discard(st, &ended->discarded) :
 				    theap_slot_add_expirations(st, 0, &ring);
 		if (stopped) {
 			WRITE_ONCE(slot->queued, 0);
 			/*
-			 * A full barrier, after @queued and before the timer.  So a program that
-			 * finds this deadline of 0, and starts the slot, reads 0 in @queued.
+			 * A full barrier, after @queued is stored and before the timer is
+			 * cancelled.  So a program that finds this deadline of 0, and starts the
+			 * slot, reads 0 in @queued and kicks the slot.
 			 */
 			stopped = theap_user_xchg(&slot->deadline, 0, &deadline);
 		}

@@ -90,9 +90,9 @@ struct theap_uring_wait {
 	struct list_head node;
 	u64 key;		/* a number of the program; CANCEL ends all requests with it */
 	/*
-	 * The number of entries ever added to the ring, as the last task work has read it.  Before
-	 * the first task work: that number at the issue, minus 1.  So it differs from @seen at
-	 * first, and a multishot request also completes for entries older than the request.
+	 * The number of entries ever added to the ring, as the last task work has read it.  When
+	 * the request is issued, @seen becomes 1 less than that number.  So until the first task
+	 * work the two differ, and a multishot request also completes for entries older than it.
 	 */
 	u32 seen;
 	u32 min : 30;		/* the number of events to wait for; there are 2^24 slots at most */
