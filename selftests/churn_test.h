@@ -85,9 +85,9 @@ static inline void th_churners_start(struct th_churners *churners, int fd, int n
 }
 
 /*
- * End the churners, drain the pending timers and take the events.  Check that as many armings have
- * ended as have begun.  An arming ends by a churner's call (see @ended), by the DRAIN, or in an
- * event.
+ * End the churners, stop all pending timers with the ioctl DRAIN, and take the events.  Check that
+ * as many armings have ended as have begun.  An arming ends by a churner's call (see @ended), by
+ * DRAIN, or by an expiration, which an event reports.
  */
 static inline void th_churners_end(struct __test_metadata *_metadata,
 				   struct th_churners *churners)

@@ -2,16 +2,18 @@
 /*
  * Count the instructions that the idle timeouts of connections cost a server with io_uring.
  *
- * The program runs on a CPU whose clock counts instructions (selftests/vm/run -c).  So the busy
- * time of that CPU is the number of instructions that the program, the kernel, its interrupts and
+ * The benchmark runs on a CPU whose clock counts instructions (selftests/vm/run -c).  So the busy
+ * time of that CPU is the number of instructions that the benchmark, the kernel, its interrupts and
  * its softirqs have executed.
  *
- * Each of n connections gets packets at random times, one per second on average.  A packet moves
- * the idle timeout of its connection to @timeout from now.  If the timeout expires, the program
- * closes the connection and opens another one in its place, with a new timeout.  Time is divided
- * into turns of TURN ns.  Once in each turn, the program handles the packets that have arrived in
- * that time.  All programs wait for the next turn in the same way.  The program "none" has no
- * timeouts.  Its instructions are subtracted from those of the other programs:
+ * The benchmark runs several programs one after another.  They do the same work, but keep the idle
+ * timeouts in different ways.  Each of n connections gets packets at random times, one per second
+ * on average.  A packet moves the idle timeout of its connection to @timeout from now.  If the
+ * timeout expires, the program closes the connection and opens another one in its place, with a new
+ * timeout.  Time is divided into turns of TURN ns.  Once in each turn, the program handles the
+ * packets that have arrived in that time.  All programs then wait for the next turn in the same
+ * way.  The program "none" has no idle timeouts.  Its instructions are subtracted from those of
+ * the others:
  *
  *	timerheap	start and postpone timers in mapped memory.  Two io_uring requests: KICK
  *			makes the kernel read new deadlines; WAIT completes when timers expire.
@@ -73,7 +75,8 @@ struct program {
 static struct io_uring ring;
 static uint32_t n;
 static uint64_t timeout, now, expired, late, seed;
-static uint64_t *deadlines;		/* deadline of each connection, in ns (lazy programs) */
+/* The deadline of each connection, in ns.  Only "timeouts, lazy" and "wheel" use it. */
+static uint64_t *deadlines;
 static struct __kernel_timespec *times;	/* times of timeouts, read by the kernel at submission */
 static const struct program *program;
 

@@ -2,16 +2,16 @@
 /*
  * A timing wheel with circles, as in the Go library go-zero.
  *
- * A timer counts the turns of the wheel (circles) that it still has to wait.  Each turn
- * decrements that count.  So a tick visits all timers of its slot, on average 1/300 of all
- * timers.
+ * The wheel has 300 slots, as in go-zero's cache.  Each tick visits one slot.  A timer counts the
+ * turns of the wheel (circles) that it still has to wait.  A tick decrements this count in all
+ * timers of its slot, so it has to visit all of them: on average 1/300 of the pending timers.
  *
  * A modified timer stays in its slot.  The timer gets a new count of circles, and the number of
  * slots by which to shift it after the last circle.  Exception: if the new deadline is before the
  * next visit of the timer's slot, the timer is moved at once.
  *
- * The wheel has 300 slots, as in go-zero's cache.  That cache has a tick of one second.
- * In this file the tick is TICK, as in all wheels of this benchmark.
+ * go-zero's cache has a tick of one second.  In this file the tick is TICK, as in all wheels of
+ * this benchmark.
  */
 #include "structures.h"
 
