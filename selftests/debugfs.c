@@ -496,8 +496,8 @@ TEST_F(debugfs, only_root_can_read_the_files)
 }
 
 /*
- * measure() starts only the first 1/DUE of the slots again.  So the deadlines are so far apart that
- * each timer expires in an interrupt of its own.
+ * measure() spreads the deadlines of its timers over 2 s, and uses only the first 1/DUE of the
+ * slots.  So the deadlines are far apart, and each timer expires in an interrupt of its own.
  */
 #define DUE		10
 
@@ -554,7 +554,8 @@ static void read_forever(int fd, atomic_ulong *readings)
  * The kernel itself turns interrupts off when it opens a file or allocates memory for a
  * reader.  A timer that is due then expires some microseconds late.
  *
- * Without TIMERHEAP_EXACT= the test prints the lateness, and only checks that no timer is early.
+ * TIMERHEAP_EXACT=1 states that the clock counts instructions, so the host makes no timer late.
+ * Without it the test prints the lateness, and only checks that no timer is early.
  */
 TEST_F_TIMEOUT(debugfs, readers_delay_no_timer, 220)
 {
@@ -574,8 +575,8 @@ TEST_F_TIMEOUT(debugfs, readers_delay_no_timer, 220)
 	readings = th_map_shared(sizeof(*readings));
 	ASSERT_NE(MAP_FAILED, readings);
 	/*
-	 * With TIMERHEAP_EXACT=, 50 000 timers expire a second, each with an interrupt.  That
-	 * would exceed a user's limit of CPU time, so the context has no limit.
+	 * With a million slots, measure() starts 100 000 timers that expire within 2 s, each in an
+	 * interrupt.  That would exceed a user's limit of CPU time, so the context has no limit.
 	 */
 	fd = th_context_as((struct timerheap_setup){
 		.clock = CLOCK_MONOTONIC, .slots = slots, .flags = TIMERHEAP_UNLIMITED,

@@ -19,13 +19,13 @@
  *    With verify=1 or delay_us= the module is slow, and all CPUs together have 1000 tickers.
  *  - One makes the kernel check 1000 slots that are due within 1 ms, by KICK, again and again.
  *  - One moves a timer of another CPU earlier, again and again, if there are two CPUs.
- *  - One starts timers and drains them, again and again.
+ *  - One starts timers, and stops all of them by the call DRAIN, again and again.
  *
  * The timers of the second user must never be early, and each must expire once.  The test
  * measures their lateness with the limit and without.  Lateness is @fired minus @deadline of an
  * event, so it does not matter when the process of the second user runs.  Meanwhile
  * cyclictest (of the package rt-tests), if it is installed, measures how late a task of high
- * priority gets its CPU.  With TIMERHEAP_EXACT= the test fails without cyclictest.
+ * priority gets its CPU.
  *
  * In the second test the third user must keep a fraction of its CPU.  Many tickers make
  * long runs, which the budget throttles: it ends a run, and delays the next one.  A few tickers
@@ -36,7 +36,7 @@
  *
  * TIMERHEAP_SECONDS= sets the duration of each measurement of the first test.  TIMERHEAP_EXACT=1
  * states that the clock counts instructions.  The figures then do not depend on the host, so the
- * tests check all of them.
+ * tests check all of them.  The first test then needs cyclictest, and fails without it.
  */
 #include "abuse_test.h"
 
@@ -201,10 +201,10 @@ static void report(struct __test_metadata *_metadata, const char *when, struct m
  * user's few timers.
  *
  * A run expires the due timers of a queue, in batches.  Each user has queues of its own.  So a
- * timer of the second user waits for at most one run of the greedy user.  After at most 0.1 ms such
- * a run completes its batch.  Then the CPU budget ends it, which bounds the runs of all users
- * together.  Without user_cpu_percent, runs take four fifths of all time, and most timers become
- * due during a run.  With user_cpu_percent, few timers do.
+ * timer of the second user waits for at most one run of the greedy user.  The CPU budget, which
+ * bounds the runs of all users together, ends such a run after about 0.1 ms, when a batch is
+ * complete.  Without user_cpu_percent, runs take four fifths of all time, so most timers of the
+ * second user become due during a run.  With user_cpu_percent, few of them do.
  *
  * The test measures without the limit user_cpu_percent, and with it.  The median lateness with it
  * must be below 50 ms.  The test compares the two measurements only with TIMERHEAP_EXACT=1, which
@@ -213,9 +213,9 @@ static void report(struct __test_metadata *_metadata, const char *when, struct m
  * no upper bound.
  *
  * A task waits for a run, too, and for the interrupt that begins the run.  With TIMERHEAP_EXACT=1,
- * the test checks this wait.  Its bound, 1.2 ms, is several times the length of a run.  A task that
- * becomes ready during a run waits for half of the run on average.  With user_cpu_percent such runs
- * are rare, so the average wait is less than a quarter of that without user_cpu_percent.
+ * the test checks this wait.  Its bound, 1.2 ms, is several times the length of a run.  Only a task
+ * that becomes ready during a run has to wait.  With user_cpu_percent few tasks do so.  So the
+ * average wait must be less than a quarter of the average wait without user_cpu_percent.
  */
 TEST_F_TIMEOUT(fair, cpu_limit_of_user_bounds_lateness_of_other_users, 220)
 {
@@ -260,12 +260,14 @@ TEST_F_TIMEOUT(fair, cpu_limit_of_user_bounds_lateness_of_other_users, 220)
  * of a CPU to tasks.
  *
  * The test is the third user, which has no timers: it counts the rounds of a loop on CPU 0.  The
- * share of the loop is that fifth, or half of it if the greedy user also computes on CPU 0.
+ * share of the loop is that fifth, or half of it if the greedy user also computes on CPU 0.  The
+ * greedy user causes several loads, one after another: each is a way to make many runs.
  *
  * The module only estimates what an interrupt costs, so the test requires only half of the share.
- * If the CPU budget ends all runs of a load, each 0.1 ms of runs has only one interrupt.  Then the
- * estimate matters little.  For such a load the test requires three quarters of the share.
- * Without TIMERHEAP_EXACT=, the test requires one tenth of the share for all loads.
+ * In one load the runs are so long that the CPU budget ends all of them.  Then there is only one
+ * interrupt in 0.1 ms of runs, and the estimate matters little.  So the test requires three
+ * quarters of the share.  These bounds apply with TIMERHEAP_EXACT=1, which states that the clock
+ * counts instructions.  Without it, the test requires one tenth of the share for all loads.
  */
 TEST_F_TIMEOUT(fair, runs_do_not_starve_tasks_even_without_cpu_limit_of_users, 220)
 {
