@@ -203,8 +203,8 @@ static int op_mmap(struct state *state)
 }
 
 /*
- * Touch the page of slot 640, which is not allocated yet, except with pages of 64 KiB.  If the
- * allocation fails, the kernel repeats the access.
+ * Touch the page of slot 640, which is not allocated yet.  Exception: a page of 64 KiB also holds
+ * slot 0, which make_state() has started.  If the allocation fails, the kernel repeats the access.
  */
 static int op_touch(struct state *state)
 {

@@ -406,7 +406,7 @@ static void fill(struct thread *thread, const struct request *request)
 
 /*
  * Make the ioctl call of a request, changed so that it ends soon.  WAIT gets a short timeout, or a
- * signal ends it.  ADVANCE gets a limit or a short span, or periodic timers expire too often.
+ * signal ends it.  ADVANCE gets a limit of expirations, or a short span in which few timers expire.
  */
 static void do_ioctl(struct thread *thread, struct request *request)
 {
@@ -768,7 +768,7 @@ TEST_F_TIMEOUT(fuzz, random_calls_return_permitted_errors_and_affect_no_other_co
 	printf("# TIMERHEAP_SEED=%llu\n", (unsigned long long)seed);
 	shared = th_map_shared(sizeof(*shared));
 	ASSERT_NE(MAP_FAILED, shared);
-	/* INFO of this context counts heap entries: of all users, or without root of this one. */
+	/* INFO counts the heap entries of all users; if this process is not root, of its user. */
 	fd = th_context(CLOCK_MONOTONIC, 1);
 	ASSERT_LE(0, fd);
 	before = th_entries(fd);

@@ -85,9 +85,9 @@ TEST_F_TIMEOUT(hotplug, timers_of_offline_cpu_expire_once, 60)
 	EXPECT_EQ(SLOTS * 3 / 4, changed);
 	ASSERT_EQ(0, th_info(self->fd, &info));
 	/*
-	 * A heap is handed over when the CPU that expires its timers goes offline.  If CPUs share
-	 * heaps, or isolated CPUs use the heaps of other CPUs, that CPU may always be @stays.  Then
-	 * no heap is handed over.
+	 * A heap is handed over to another CPU when the CPU that expires its timers goes offline.
+	 * If CPUs share heaps, or isolated CPUs use the heaps of other CPUs, the CPU @stays may
+	 * expire all timers.  That CPU stays online, so no heap with timers is handed over.
 	 */
 	if (!info.heaps && !CPU_COUNT(&self->isolated))
 		EXPECT_LT(self->before.handed_over, info.handed_over);
@@ -107,7 +107,7 @@ TEST_F_TIMEOUT(hotplug, timers_of_offline_cpu_expire_once, 60)
 }
 
 /*
- * After CPUs have been offline, each CPU drives its own heap again, with all timers that were
+ * After CPUs have been offline, each CPU drives its own heap again: it expires all timers that were
  * started on that CPU.  TIMERHEAP_CYCLES= sets how often all CPUs but one go offline and online: 3
  * times by default.
  */
@@ -157,7 +157,7 @@ TEST_F_TIMEOUT(hotplug, timers_return_to_their_cpu_when_it_is_online_again, 3600
 	}
 }
 
-/* A heap that several CPUs share is driven by one of them that is online. */
+/* If several CPUs share a heap, one of them that is online expires the timers of the heap. */
 TEST_F_TIMEOUT(hotplug, cpu_that_shares_heap_expires_timers_of_offline_cpu, 60)
 {
 	struct system_heap heaps[64];
