@@ -9,11 +9,11 @@
  *
  * 2. The function returns the time at which it is to be called again.  If the timer is started
  *    or stopped after it has expired, that start or stop takes precedence, and the returned time
- *    is ignored.  For this an expiry sets @again, and each timerheap_start() clears it.  The
- *    returned time counts only if @again is still set.  A stop of a timer that is not pending
- *    clears @again, too.  A stop of a pending timer need not clear @again, whatever has made the
- *    timer pending.  If it was timerheap_start(), that call has cleared @again.  If it was the
- *    returned time, the function has ended, and @again has no effect before the next expiry.
+ *    is ignored.  For this an expiry sets @again, and the returned time counts only if @again is
+ *    still set.  timerheap_start() clears @again, and so does a stop of a timer that is not
+ *    pending.  A stop of a pending timer need not clear @again.  If timerheap_start() has made
+ *    the timer pending, @again is clear already.  If the returned time has made the timer
+ *    pending, the function has ended, and nothing reads @again before the next expiry sets it.
  *
  * 3. A caller that stops a timer to free it need not prevent starts during the stop, by other
  *    code or by the timer's function.  timerheap_stop_sync() raises @held by 1 and lowers it again.
@@ -47,9 +47,9 @@
  *	not queued		any			the queue's, 2, 3, 4
  *
  *	1	the locks of queues, by trylock only.  A timer that moves earlier is added to
- *		the inbox of its queue, and every 16th call that adds one requeues up to 16
- *		timers of the inbox.  A timer that is queued on another CPU may move to the
- *		queue of this CPU
+ *		the inbox of its queue, the list of timers that must be requeued.  Every 16th
+ *		call that adds one requeues up to 16 of them.  A timer that is queued on
+ *		another CPU may move to the queue of this CPU
  *	2	the lock of the hrtimer base, if the deadline is the queue's first and the
  *		queue belongs to this CPU; for another CPU an IPI is sent instead
  *	3	the lock of the watchdog, which finds stuck CPUs, and those of timer bases,
@@ -153,9 +153,10 @@ static ktime_t timerheap_call(struct timerheap_timer *timer, ktime_t now)
 }
 
 /*
- * For lockdep: the caller is going to wait for the timer's function.  The function holds the map in
- * softirq.  So acquire the map with interrupts off: with interrupts on, lockdep would report that a
- * softirq can interrupt a task that holds the map.
+ * For lockdep: the caller is going to wait for the timer's function.  So acquire and release
+ * @lockdep_map, which the function holds like a lock.  The function holds it in softirq, so acquire
+ * it with interrupts off.  With interrupts on, lockdep would report that a softirq can interrupt a
+ * task that holds @lockdep_map.
  */
 static void timerheap_lockdep_wait(struct timerheap_timer *timer)
 {

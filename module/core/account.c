@@ -2,9 +2,9 @@
 /*
  * The life of an account: its allocation, its queues, and its end (account.h).
  *
- * No IPI is sent for a new queue.  When the first timer is started, the owning CPU, @cpu of the
- * queue, arms the hrtimer.  The queues are published under theap_accounts_lock, which CPU hotplug
- * takes, too, and with cpus_read_lock() held.  So @cpu names a CPU that is online.
+ * A new queue has no timer, so no CPU is notified of it.  When its first timer is started, the
+ * owning CPU, @cpu of the queue, arms the hrtimer.  That CPU is online: the queues are published
+ * under cpus_read_lock(), and under theap_accounts_lock, which CPU hotplug takes, too.
  *
  * The end of an account.  The caller of theap_account_free() has stopped all timers of the account
  * synchronously.  The table lists what may still access a queue then, and what ends that access:
@@ -13,9 +13,9 @@
  *	stuck CPU's queue on another CPU	begins; a grace period waits for those in progress
  *	(steal.c), a read of debugfs
  *	an IPI, which makes the owning CPU	a wait until @ipi_pending is 0, and a grace period
- *	arm its hrtimer				for the handler of the IPI; then both waits again:
+ *	arm its hrtimer				for the handler of the IPI.  Both are done twice:
  *						if the queue was handed over to another CPU, the
- *						handler sends an IPI to that CPU
+ *						handler sends one more IPI, to that CPU
  *	the hrtimers				hrtimer_cancel(), which waits for their functions.
  *						It is called before the wait for IPIs, since the
  *						functions may send IPIs, and once more after that
@@ -81,8 +81,8 @@ static void theap_account_free_queues(struct theap_queue **queues)
 /*
  * Allocate the queues of an account for one clock, each on the NUMA node of its CPU.
  *
- * Return: an array with the queue of each CPU number, in which several numbers may share a queue
- * (heaps=); NULL: there is no memory.
+ * Return: an array with the queue of each CPU number; NULL: there is no memory.  If the module
+ * parameter heaps= limits the number of queues, several CPU numbers share a queue.
  */
 static struct theap_queue **theap_account_alloc_queues(struct theap_account *account,
 						       enum theap_clock clock)
@@ -186,10 +186,10 @@ struct theap_account *theap_account_alloc(kuid_t uid, bool limited)
 }
 
 /*
- * Wait until the handler of each pending notification IPI has begun, for the queues that an account
- * has for one clock.
+ * Wait until no IPI is on its way for the queues that an account has for one clock.  The handler of
+ * such an IPI, which makes the owning CPU arm its hrtimer, may still run.
  *
- * Context: task, may sleep; only such a handler may still send an IPI for these queues.
+ * Context: task, may sleep; no code but these handlers may still send an IPI for these queues.
  */
 static void theap_account_wait_ipis(struct theap_queue **queues)
 {
@@ -226,7 +226,7 @@ static void theap_account_keep_figures(struct theap_account *account)
 		for (clock = 0; clock < THEAP_CLOCKS; clock++) {
 			struct theap_queue *queue = theap_queues_get(account, clock, cpu);
 
-			/* With heaps=, several CPUs may share a queue: add its counters once. */
+			/* Several CPUs may share a queue (see heaps=): add its counters once. */
 			if (cpu < theap_queues_nr() && queue)
 				theap_counters_add(&theap_freed.count, &queue->count);
 		}

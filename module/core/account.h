@@ -2,14 +2,15 @@
 /*
  * An account: it is charged for the memory and the CPU time of timers.
  *
- * An account has queues of its own, one per clock and CPU (fewer with heaps=), and a limit of CPU
- * time on each CPU (budget.c).  Each user of the device has an account.  Other modules, and the
- * contexts that were set up with TIMERHEAP_UNLIMITED, share the account of the kernel, which has no
- * limit.
+ * An account has queues of its own: one per clock and CPU, or fewer if the module parameter heaps=
+ * is set.  It has a limit of CPU time on each CPU (budget.c).  Each user of the device has an
+ * account.  Other modules, and the contexts that were set up with TIMERHEAP_UNLIMITED, share the
+ * account of the kernel, which has no limit.
  *
  * So the timers of two accounts share no heap and no queue lock.  If an account exceeds its limit
- * on a CPU, only that account's queues on that CPU are throttled: their due timers wait.  In Go,
- * all timers of a runtime belong to one program, so Go needs no such separation.
+ * on a CPU, only that account's queues on that CPU are throttled: their due timers wait.  Go's
+ * runtime, whose state machine of timers the core uses, needs no such separation: all of its timers
+ * belong to one program.
  *
  * The queues of a clock are allocated when the account first needs them, and are freed with the
  * account.  account.c allocates and frees; queues.c finds queues.
@@ -29,12 +30,13 @@ struct theap_queue;
 
 /**
  * struct theap_usage - the CPU time that an account uses on one CPU
- * @until:          the state of the account's limit, a time in nanoseconds on CLOCK_MONOTONIC.  If
- *                  the limit is 4 % of a CPU, a charge of 1 us moves @until ahead by 25 us, the
- *                  time in which the account may use 1 us (budget.c)
+ * @until:          the time on CLOCK_MONOTONIC, in nanoseconds, at which the account has repaid the
+ *                  CPU time that it used.  If its limit is 4 % of a CPU, a charge of 1 us moves
+ *                  @until ahead by 25 us.  If @until is too far ahead of the current time, the
+ *                  account's queues on the CPU are throttled (budget.c)
  * @used:           the CPU time that was charged, in nanoseconds
  * @median_latency: an estimate of the median lateness of the interrupts that begin runs, in
- *                  nanoseconds
+ *                  nanoseconds; a run expires the due timers of a queue
  * @next_excuse:    a time on CLOCK_MONOTONIC.  After it, the next charge above 20 ms counts as
  *                  20 ms, since the host of a virtual machine may have used the excess.  That
  *                  charge moves @next_excuse into the future.  Before @next_excuse, a charge above
