@@ -255,15 +255,15 @@ u64 theap_queue_unthrottle(struct theap_queue *queue)
  * the run has reached a limit of CPU time, @ns is not 0: let the thief continue after @ns
  * nanoseconds.
  *
- * A thief need not write @armed.  If the owning CPU has yet to run the queue, the hrtimer of that
- * CPU, or a notification, is pending.  Otherwise the owning CPU has yet to end its own run, or the
- * queue is throttled.  The owning CPU reads the first deadline when that run or throttling ends.
+ * A thief need not write @armed.  If the owning CPU is stuck before its run, its hrtimer or a
+ * notification is pending.  Otherwise that CPU is stuck in its run, or the queue is throttled.  The
+ * CPU reads the first deadline when that run or throttling ends.
  *
- * But the thief has moved timers from the inbox to the heap.  The earliest deadline of the inbox is
- * in @earliest, and that of the heap is in @first.  Another CPU may have lowered @earliest just
- * before, and then read both fields in theap_queue_notify().  If the thief had already cleared
- * @earliest, and not yet lowered @first, that CPU notified no CPU.  So the thief notifies the
- * owning CPU.
+ * But the thief has moved timers from the inbox to the heap.  It clears @earliest, the earliest
+ * deadline of the inbox, before it lowers @first, the first deadline of the heap.  In between, no
+ * field has the deadline of these timers.  Another CPU that has just added one of them to the inbox
+ * may read both fields then, in theap_queue_notify(), and so notify no CPU.  So the thief notifies
+ * the owning CPU.
  *
  * Context: interrupts off.
  */

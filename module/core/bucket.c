@@ -138,7 +138,7 @@ static noinline struct theap_bucket *__theap_bucket_new(struct theap_queue *queu
 	__theap_buckets_want(queue);
 	if (!bucket)
 		return NULL;
-	/* In the heap's memory, the bucket needs THEAP_BUCKET_ROOM positions, and its timer one. */
+	/* In the heap's memory, a bucket takes THEAP_BUCKET_ROOM positions, and its first timer one. */
 	theap_heap_make_room(&queue->heap, THEAP_BUCKET_ROOM + 1);
 	buckets->spare = bucket->next;
 	buckets->used++;

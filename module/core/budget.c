@@ -35,10 +35,11 @@
  *	an account's	480 us		 20 us of each 500 us
  *
  * A run is also charged for the interrupt that has begun it.  That charge moves @until of the CPU
- * ahead.  The part of the move that is after the begin of the run is @begun of struct theap_budget.
- * For this run, the CPU's threshold is higher by @begun.  So if all CPU time is repaid, a run may
- * work for 100 us, even if its interrupt costs 80 us.  With a fixed threshold, such an interrupt
- * would use up most of the threshold, and many runs would expire only one batch.
+ * ahead, often to a time after the begin of the run.  With a fixed threshold, an interrupt that
+ * costs 80 us would use up most of the threshold, and many runs would expire only one batch.  So
+ * the CPU's threshold is higher for this run, by @begun of struct theap_budget.  @begun is as long
+ * as the part of the move that is after the begin of the run.  So if all CPU time is repaid, a run
+ * may work for 100 us, whatever its interrupt costs.
  *
  * An account that was below its limit has saved time, at most 400 ms.  At 4 %, these are 16 ms of
  * CPU time: enough to expire 50 000 timers at once.  The limit of the CPU saves no time.
@@ -78,8 +79,8 @@ unsigned int theap_user_cpu_percent = 4;
 #define THEAP_CPU_THROTTLE_MAX	(THEAP_CHARGE_MAX / 4)
 
 /*
- * The limit of an account: its threshold, as above.  And how much of the time before a charge may
- * still count for the account: an account that used no CPU time then may use more now.
+ * The limit of an account: its threshold, as above.  And the most unused time that an account may
+ * save: an account that has used little CPU time may later use more at once.
  */
 #define THEAP_ACCOUNT_AHEAD	(480 * NSEC_PER_USEC)
 #define THEAP_ACCOUNT_SAVED	(400 * NSEC_PER_MSEC)
@@ -117,8 +118,8 @@ unsigned int theap_user_cpu_percent = 4;
  * @until:   when the CPU time that all runs have used is repaid
  * @charged: CPU time was charged up to this time
  * @latency: lateness of the interrupt that begins the next run; 0: not measured
- * @begun:   the charge for the interrupt that has begun the current run moves @until ahead; @begun
- *           is the part of this move that is after the begin of the run
+ * @begun:   raises the threshold of the current run: the charge for the run's interrupt moves
+ *           @until ahead, and @begun is the part of this move after the begin of the run
  *
  * Written on that CPU: @until with interrupts off, the others by runs and by the functions of the
  * hrtimers, with softirqs off.
@@ -173,8 +174,8 @@ static u64 theap_budget_excuse(struct theap_usage *usage, u64 now, u64 used)
 
 /*
  * Charge @used, or the part that theap_budget_excuse() leaves, to this CPU and to an account.
- * @begun raises the CPU's threshold, since a run is also charged for its interrupt: it is the field
- * of struct theap_budget; but 0 for an IPI.
+ * @begun is added to the CPU's threshold.  For a run, the caller passes @begun of struct
+ * theap_budget, since a run is also charged for its interrupt.  For an IPI, the caller passes 0.
  * Return: for how many nanoseconds the queue has to be throttled; 0: do not throttle it.
  *
  * Interrupts are off meanwhile, since the handler of an IPI may charge, too.

@@ -12,8 +12,8 @@
 #include "account.h"
 
 /*
- * How long a run may last until the CPU's limit ends it.  It is less soon after other runs: they
- * count until the CPU has had a quarter of their time without runs.
+ * How long a run may last until the CPU's limit ends it.  Soon after other runs, a run may last for
+ * less: the other runs count until the CPU has spent a quarter of their time without runs.
  */
 #define THEAP_BUDGET_NS		(100 * NSEC_PER_USEC)
 
