@@ -108,9 +108,10 @@ void __theap_reinsert_slow(struct theap_queue *queue, struct theap_timer *timer,
 		return;
 	}
 	/*
-	 * A bulk extraction may visit the timer's entry now.  If @bucket is new, the push of its
-	 * entry may have moved the timer's entry to another position.  Then __theap_dequeue()
-	 * needs an entry at the last position of the heap, not a hole: the push has put one there.
+	 * In a bulk extraction, __theap_dequeue() needs the extraction to be at the timer's entry,
+	 * or no hole at the last position of the heap.  The extraction is at that entry, unless
+	 * @bucket is new, and the push of its entry has moved the timer's entry.  But then that
+	 * push has put an entry, not a hole, at the last position.
 	 */
 	__theap_dequeue(queue, timer);
 	__theap_bucket_add(queue, bucket, timer);

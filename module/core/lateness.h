@@ -11,8 +11,9 @@
  *    event is unread: the kernel checks it less often (slot.c).  The lateness counted is less.
  *  - If another run has yet to call the slot's function, the run that finds the slot due queues it
  *    again, 50 us ahead (THEAP_DEFER_ACTIVE).  The lateness is counted from then, so it is less.
- *  - The program may have postponed the slot without a call, by less than its lateness.
- *    Then the slot was queued at the earlier deadline, and the lateness counted is more.
+ *  - The program may have postponed the slot without a call.  If the run is so late that the new
+ *    deadline has passed, too, the slot expires.  The lateness is counted from the old deadline, at
+ *    which the slot was queued, so it is more.
  *  - The program may have moved the slot to an earlier deadline, and not yet made the call KICK,
  *    which queues the slot at that deadline.  If a run checks the slot before the old deadline, and
  *    finds it due, the slot counts as not late.
