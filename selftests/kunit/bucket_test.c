@@ -31,17 +31,17 @@ static s64 round_up_by(s64 when, u64 slack)
 	return theap_timer_round(&timer, when);
 }
 
-/* Return: the deadline of the bucket of a timer with SLACK that is due in @from_now ns. */
+/* A timer with SLACK is due in @from_now ns.  Return: the deadline of the timer's bucket. */
 static s64 bucket_deadline(s64 from_now)
 {
 	return round_up_by(test_now() + from_now, SLACK);
 }
 
 /*
- * The window of a timer is the time from its deadline to the end of its slack.  The deadline
- * becomes the roundest time of the window: a multiple of the largest power of 2, in units of
- * 1/64 ms.  Slack below 2^14 ns counts as 0, and the deadline is not rounded.  No deadline is
- * rounded up beyond THEAP_NEVER.
+ * The window of a timer is the time from its deadline to the end of its slack.  The core rounds the
+ * deadline up to the roundest time of the window, in units of 1/64 ms.  A time is rounder than
+ * another if a larger power of 2 divides it.  Slack below 2^14 ns counts as 0, and the deadline is
+ * not rounded.  No deadline is rounded up beyond THEAP_NEVER.
  */
 static void bucket_deadline_is_multiple_of_largest_power_of_2_within_slack(struct kunit *test)
 {

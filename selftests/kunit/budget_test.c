@@ -17,8 +17,9 @@
 #define SAVED	(400 * NSEC_PER_MSEC)	/* the most unused time that an account saves for later */
 
 /*
- * Charge @used ns of CPU time to a limit of 5 %.  The charge moves ahead *@until, the time at which
- * all use is repaid.  @now is the current time.  The limit saves at most @saved ns of unused time.
+ * Charge @used ns of CPU time to a limit of 5 %.  At 5 %, each ns of use needs 20 ns to be repaid:
+ * the charge moves *@until, the time at which all use is repaid, ahead by 20 * @used.  @now is the
+ * current time.  The limit saves at most @saved ns of unused time.
  * Return: how many ns *@until is ahead of @now; 0: it is not ahead.
  */
 static u64 charge(u64 *until, u64 now, u64 used, u64 saved)
@@ -59,8 +60,9 @@ static void budget_saves_at_most_400_ms_of_unused_time(struct kunit *test)
 }
 
 /*
- * However much is charged, a charge moves @until to at most THEAP_THROTTLE_MAX after the time of
- * the charge.  If @until is later already, it does not change.
+ * @until is the time at which all used CPU time is repaid.  However much is charged, a charge moves
+ * @until to at most THEAP_THROTTLE_MAX after the time of the charge.  An @until that is later
+ * already does not change.
  */
 static void budget_charge_never_extends_throttling_beyond_the_given_maximum(struct kunit *test)
 {
@@ -83,8 +85,9 @@ static void budget_saves_at_most_the_time_since_boot(struct kunit *test)
 }
 
 /*
- * With steady use of exactly the limit, @until is at most 20 us ahead of the current time.  With
- * steady use of a little more, @until gets further and further ahead.
+ * The limit is 5 %: a use of 1 us every 20 us.  With such steady use, @until, the time at which all
+ * use is repaid, is at most 20 us ahead of the current time.  With steady use of a little more,
+ * @until gets further and further ahead.
  */
 static void budget_deficit_grows_only_if_use_exceeds_limit(struct kunit *test)
 {
@@ -151,7 +154,10 @@ static const struct theap_usage *usage_of(const struct theap_account *account)
 	return raw_cpu_ptr(account->usage);
 }
 
-/* If an account has used up its savings, only its own runs are throttled. */
+/*
+ * An account saves the time in which it uses no CPU time.  If one account has used up its saved
+ * time, only the runs of that account are throttled.
+ */
 static void budget_accounts_are_limited_separately(struct kunit *test)
 {
 	struct theap_account *greedy = make_account(test, true), *other = make_account(test, true);
@@ -187,8 +193,9 @@ static void budget_counts_cpu_time_of_account_without_limit(struct kunit *test)
 	used = usage_of(account)->used;
 	KUNIT_EXPECT_GE(test, used, 3 * NSEC_PER_MSEC);
 	/*
-	 * Of the first run that takes longer than 20 ms, 20 ms are charged.  So the sum is at most
-	 * 60 ms, unless the host makes two of the 3 runs longer than 20 ms.
+	 * Each of the 3 runs takes 1 ms, but the host may stop the machine in a run.  Of the first
+	 * run that takes longer than 20 ms, only 20 ms are charged.  So at most 20 ms are charged
+	 * for each run, 60 ms in all, unless the host makes two runs longer than 20 ms.
 	 */
 	KUNIT_EXPECT_LE(test, used, 60 * NSEC_PER_MSEC);
 }

@@ -210,8 +210,9 @@ void test_buckets_grow(struct theap_queue *queue)
 
 /*
  * Start a timer with slack.  If test_queue() has no free bucket, and fewer than THEAP_BUCKETS_MAX
- * buckets, let it get buckets first.  So the timer gets a bucket, unless @slack counts as 0 or a
- * limit of bucket.h is reached.
+ * buckets, let it get buckets first.  So the timer gets a bucket, with three exceptions: @slack is
+ * below THEAP_SLACK_MIN, the queue has no free bucket left, or the hash chain of the deadline has
+ * THEAP_BUCKET_PROBES buckets.
  *
  * Context: as test_buckets_grow().
  */
