@@ -241,8 +241,9 @@ static void early_bucket_timers_expire_in_order_of_deadlines_if_run_is_late(stru
 {
 	struct test_timer *t = crowd(test, 2);
 	/*
-	 * The deadlines that share a bucket are in a span of 2^20 ns, which begins at a multiple of
-	 * 2^20 ns.  So both timers share one.
+	 * Timers share a bucket if their deadlines are in the same span of 2^20 ns.  Each span
+	 * begins at a multiple of 2^20 ns, and so does the span of @deadline and @deadline + 1.
+	 * So both timers of the test share a bucket.
 	 */
 	s64 deadline = (test_now() + 200 * NSEC_PER_MSEC) & ~((1LL << 21) - 1);
 
@@ -458,7 +459,10 @@ static const struct theap_timer_ops deadline_ops = {
 	.check = deadline_check, .expire = deadline_expire,
 };
 
-/* Start timers that are due at @at.  The core knows a later deadline, until it calls check(). */
+/*
+ * Start timers at a deadline later than @at.  Then set their field deadline to @at without a call
+ * of the core.  So the core learns the deadline @at only when it calls their check().
+ */
 static void start_and_move(struct test_timer *t, unsigned int nr, s64 at)
 {
 	unsigned int i;
@@ -471,9 +475,10 @@ static void start_and_move(struct test_timer *t, unsigned int nr, s64 at)
 }
 
 /*
- * When an early bucket is due, before its timers, those with near deadlines leave it.  Such a timer
- * gets a heap entry of its own, as t[0], t[3] and t[4] do in the test.  But if the timer that left
- * just before had the same deadline, it gets a bucket that is due at that deadline: t[1] and t[2].
+ * When an early bucket is due, before its timers, those with near deadlines leave it one by one.
+ * Such a timer gets a heap entry of its own, as t[0], t[3] and t[4] do in the test.  Exception: the
+ * timer has the same deadline as the one that left just before.  Then the timer gets a bucket that
+ * is due at that deadline, as t[1] and t[2] do.
  */
 static void early_timer_due_soon_at_same_time_as_previous_timer_gets_a_bucket(struct kunit *test)
 {

@@ -413,11 +413,13 @@ static void heap_directory_doubles_when_full_and_moves_no_entry(struct kunit *te
 }
 
 /*
- * Three callers allocate memory to grow one heap.  Before a caller adds its memory, another
+ * Three callers allocate memory to grow one heap: a segment, and a larger directory (the array of
+ * pointers to the segments) if the directory is full.  Before a caller adds its memory, another
  * caller may have grown the heap:
  *
- * - "late" allocates at 63 segments.  The directory has room for 64, so "late" allocates none.
- *   A fourth caller adds the 64th segment.  Then the directory is full, and "late" adds nothing.
+ * - "late" allocates at 63 segments.  The directory has room for 64, so "late" allocates only a
+ *   segment.  A fourth caller adds the 64th segment.  Then the directory is full, and "late" has no
+ *   larger one.  So the heap does not take the segment of "late".
  * - "one" and "two" allocate at 64 segments, so both allocate a larger directory.  Both add
  *   a segment.  The heap takes the directory of "one".  The test frees the directory of "two".
  */

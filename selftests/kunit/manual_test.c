@@ -224,8 +224,9 @@ static void manual_postponed_timer_is_checked_once_at_old_deadline(struct kunit 
 }
 
 /*
- * Each of a million timers over a year expires exactly at its deadline.  The deadlines all
- * differ, since 7 and the number of timers have no common factor.
+ * Each of a million timers over a year expires exactly at its deadline.  Timer i has place
+ * (7 * i) mod YEAR_TIMERS in the order of the deadlines.  All these places differ, since 7 and
+ * YEAR_TIMERS have no common factor.
  */
 static void manual_million_timers_expire_at_deadlines(struct kunit *test)
 {
