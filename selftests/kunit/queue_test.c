@@ -402,9 +402,9 @@ static void queue_stop_sync_dequeues_timer_despite_hole_at_end_of_heap(struct ku
 	for (i = 0; i < nr; i++)
 		test_start(&due[i], now - 1000 + i);
 	/*
-	 * Each batch has functions that exceed the CPU budget.  So each run is throttled after one
-	 * batch, and does not depend on what earlier runs have used: if the host stops the machine
-	 * between two runs, that use is repaid.  The last batch leaves extraction holes.
+	 * Each run must be throttled after one batch: then the last run, too, ends early and leaves
+	 * extraction holes.  If the host stops the machine between two runs, the CPU time of
+	 * earlier runs no longer counts.  So each batch has functions that exceed the CPU budget.
 	 */
 	for (i = 0; i < nr; i += THEAP_BATCH / 4)
 		due[i].work = test_exceed_budget;
@@ -650,9 +650,10 @@ static void queue_notifications_are_charged_to_account(struct kunit *test)
 	KUNIT_EXPECT_GE(test, notified, 1);
 	/*
 	 * @until of the account is the time at which all use of the CPU is repaid.  At 4 %, each
-	 * notification moves it ahead by 100 us or more, since it is charged 4 us or more.  @until
-	 * begins at most 400 ms ago.  The account's limit throttles the queue once @until is 480 us
-	 * ahead of the current time.  Both times together are less than 401 ms.
+	 * notification moves @until ahead by 100 us or more, since it is charged 4 us or more.
+	 * @until is at most 400 ms before @begin at first.  Once @until is 480 us after the current
+	 * time, the account's limit throttles the queue.  So all notifications but the last move
+	 * @until by less than @span + 401 ms, and each of them by 100 us or more.
 	 */
 	KUNIT_EXPECT_LE(test, notified,
 			(span + 401 * NSEC_PER_MSEC) / (100 * NSEC_PER_USEC) + 1);

@@ -30,7 +30,10 @@ bool test_cmpxchg(u64 *word, u64 *old, u64 new)
 const struct timerheap_slot *contended_slot;
 u64 contended_queued;
 
-/* Record @queued, since a call that has met contention tries again now. */
+/*
+ * A call of the device that has met contention calls this before it tries again.  Record the field
+ * queued of @contended_slot at this time, so that the test can check it when the call has ended.
+ */
 bool test_may_retry(void)
 {
 	if (contended_slot)
