@@ -106,11 +106,13 @@ static bool theap_claim_lasts(u64 *until)
 }
 
 /*
- * Mark a drained timer as not in the inbox, and requeue it if it is still to be moved earlier.
+ * Handle a timer that the owner has taken from the inbox: mark the timer as not in the inbox, and
+ * requeue it if it is still to be moved earlier.
  *
- * Do that with the timer in MOVING.  Then no other CPU can claim the timer, and check at the same
- * time whether the inbox links it (timer.c, race 3).  If another CPU keeps the timer claimed for
- * THEAP_CLAIM_WAIT, move the timer to the list @claimed of the queue instead.
+ * Do that with the timer in MOVING, so that no modify on another CPU claims it before the end.
+ * Such a modify could read the old mark, and so not add the timer to the inbox again (race 3 in
+ * timer.c).  If another CPU keeps the timer claimed for THEAP_CLAIM_WAIT, move the timer to the
+ * list @claimed of the queue instead.
  */
 static void __theap_adjust_one(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock)
@@ -324,9 +326,10 @@ bool __theap_settle(struct theap_queue *queue)
 	if (first >= before)
 		return false;
 	/*
-	 * (P) orders the store of @first before the reads of @nonempty and
-	 * theap_watchdog_until.  Pairs with (S) and (Q) in watchdog.c.  So either the watchdog
-	 * reads @first, or this CPU reads that the watchdog would miss @first, and notifies it.
+	 * (P) orders the store of @first before the reads in theap_watchdog_notify(): of the
+	 * queue's bit in @nonempty, and of the time until which the watchdog sleeps.  Pairs with
+	 * (S) and (Q) in watchdog.c.  So if the watchdog misses the new @first, this CPU reads that
+	 * the bit is clear or the sleep too long.  Then it sets the bit, or wakes the watchdog.
 	 */
 	smp_mb();
 	theap_watchdog_notify(queue, first);

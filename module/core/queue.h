@@ -20,6 +20,10 @@
  *	      v
  *	  soft hrtimer  ->  run: adjust, clean, expire; then the functions
  *
+ * The run first adjusts: it requeues the timers of the inbox at their new deadlines.  Then it
+ * cleans the top of the heap: it removes stopped timers there, and requeues postponed ones.  Then
+ * it takes due timers out of the heap, and calls their functions without the lock.
+ *
  * Go's runtime from 1.14 to 1.22 has no inbox: to move a timer earlier, it only changes the
  * timer's state.  The next holder of the heap's lock scans the whole heap for changed timers.  With
  * 50 000 timers these scans kept one core busy.  Here the inbox lists the timers to requeue.
@@ -115,9 +119,10 @@ struct theap_waker {
  *                their priority to the run
  * @now:          the time on the queue's clock at which the current batch is collected
  * @nr:           entries of @expired
- * @least:        a lower bound of the deadlines of the timers in @expired.  The run lowers it under
- *                the lock of the queue, when it collects these timers.  After it has called all
- *                their functions, it sets @least to THEAP_NEVER without the lock
+ * @least:        a lower bound of the deadlines of the timers in @expired.  A sync reads it, to
+ *                find the first timer whose function was not called yet (sync.c).  The run lowers
+ *                @least under the lock of the queue, when it collects these timers.  After it has
+ *                called all their functions, it sets @least to THEAP_NEVER without the lock
  * @expired:      timers of the current batch whose function is to be called
  * @wakers:       callbacks that the run has yet to call
  * @nr_wakers:    the number of @wakers
@@ -151,11 +156,12 @@ struct theap_run {
  * struct theap_buckets - the buckets of a queue: groups of timers that share a heap entry
  * @table:    buckets that may get more timers, hashed by the time at which they are due
  * @spare:    buckets that are not in the heap
- * @last:     the early bucket, due before the deadlines of its timers (bucket.c), that was chosen
- *            last for a timer in no bucket.  The next such timers try this bucket first.  NULL:
- *            there is none, or it gets no more timers
- * @near:     the last deadline that was too near for an early bucket when __theap_bucket_move()
- *            found no bucket for it; the next timer with this deadline may get a bucket
+ * @last:     the early bucket that was chosen last for a timer in no bucket, such as a started one.
+ *            The next such timer tries @last first.  An early bucket is due before the deadlines of
+ *            its timers (bucket.c).  NULL: there is none, or it gets no more timers
+ * @near:     the deadline of the last timer that left its bucket for a heap entry of its own.  If
+ *            the next timer that leaves its bucket has this deadline, it may get a bucket that is
+ *            due at this deadline
  * @now:      the last time that was read from the queue's clock, for buckets or for a batch
  * @tick:     when that time was read, in jiffies
  * @nr:       the number of all buckets, spare ones included
@@ -228,9 +234,10 @@ struct theap_queue {
 	struct llist_node *claimed;	/* Q: drained entries that the owner could not handle,
 					 * since other CPUs had the timers in MODIFYING: it tries
 					 * them again soon */
-	s64 deferred;			/* Q: a run defers a due timer that is in the batch of the
-					 * other run: the time to which it deferred the last one,
-					 * which a sync needs (sync.c) */
+	s64 deferred;			/* Q: the time to which a run last deferred a due timer,
+					 * since the other of @run and @stolen has yet to call the
+					 * timer's function.  A sync, which finds the next deadline
+					 * (sync.c), reads it */
 	s64 now;			/* q: the time of a manual clock; the writer also holds the
 					 * mutex of that clock */
 	struct theap_counters count;	/* q; but I for @notified and @deferred_notifications, and
@@ -261,9 +268,10 @@ struct theap_queue {
 	u64 progress;			/* when a run last began, collected a batch, or ended; while
 					 * the queue is throttled (budget.c), the end of the
 					 * throttling.  CLOCK_MONOTONIC.  If that is long ago, the
-					 * queue may be stuck (steal.c).  Written by runs, and by
-					 * an IPI that throttles the queue.  If two writes race, the
-					 * older time may stay: a thief may begin too early */
+					 * queue may be stuck: a thief, another CPU, runs it then
+					 * (steal.c).  Written by runs, and by an IPI that throttles
+					 * the queue.  If two writes race, the older time may stay,
+					 * and the thief may begin too early */
 
 	/* Used to begin a run, and by the CPU of the run. */
 	/* I: runs the queue at the first deadline; cancelled from any CPU */

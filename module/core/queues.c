@@ -61,7 +61,7 @@ struct theap_freed theap_freed;
 /* The account of other modules, and of device files that were set up with TIMERHEAP_UNLIMITED. */
 struct theap_account *theap_kernel_account;
 
-/* For each clock, the placement of other modules' timers: the kernel's account, THEAP_ANY_CPU. */
+/* For each clock, where timers of other modules go: the kernel's account, with THEAP_ANY_CPU. */
 struct theap_placement theap_default_placement[THEAP_CLOCKS];
 
 const struct theap_clock_desc theap_clocks[THEAP_CLOCKS + 1] = {
