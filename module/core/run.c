@@ -71,9 +71,11 @@ static bool theap_run_must_defer(struct theap_run *run, struct theap_timer *time
  * RUNNING -> NO_STATUS, WAITING or MODIFIED_EARLIER.
  *
  * Expire a due timer.  Then dequeue the timer, or queue it again at its next deadline.  If it
- * cannot expire now, queue it again for a later try.  The bulk extraction (extract.c) is at the
- * heap entry of the timer, or of the bucket that begins with the timer.  A bucket is a group of
- * timers with one heap entry.
+ * cannot expire now, queue it again for a later try.
+ *
+ * The bulk extraction visits the due heap entries one after the other (extract.c).  Now it visits
+ * the entry of the timer, or of a bucket, a group of timers with one heap entry, that begins with
+ * the timer.
  */
 static noinline void __theap_expire(struct theap_queue *queue, struct theap_run *run,
 				    struct theap_timer *timer)
@@ -110,11 +112,11 @@ static noinline void __theap_expire(struct theap_queue *queue, struct theap_run 
 	trace_timerheap_check(timer, run->now, next, expiry.call);
 	if (expiry.call) {
 		/*
-		 * The batch is sorted by @deadline, and the lateness is counted from it.  It is
-		 * @nextwhen, the deadline that the core knows.  If a run has deferred the timer,
-		 * it is @when, which is later.  A program may store an earlier deadline in shared
-		 * memory, without a call.  If a check finds that deadline before @nextwhen, the
-		 * current time counts.
+		 * The batch is sorted by @deadline, and the lateness is counted from @deadline.  It
+		 * is @nextwhen, the last deadline that a call or a check has set.  If a run has
+		 * deferred the timer, it is @when, which is later.  A program may also store an
+		 * earlier deadline in shared memory, without a call.  So the timer may be due
+		 * before @nextwhen.  Then @deadline is the current time.
 		 */
 		s64 deadline = min(max(timer->when, timer->nextwhen), run->now);
 
@@ -230,13 +232,14 @@ static void __theap_run_one(struct theap_queue *queue, struct theap_run *run,
 }
 
 /*
- * Handle the timers of a due bucket, which share one heap entry.  The bulk extraction (extract.c)
- * is at that entry.
+ * Handle the timers of a due bucket, which share one heap entry.  The bulk extraction, which visits
+ * the due entries one after the other (extract.c), now visits that entry.
  *
  * No timer of the bucket is due before the time @from below.  An early bucket is itself due before
  * @from, so most of its timers are not due yet.  Of an early bucket, handle at most
- * THEAP_EARLY_SHARE timers.  Then rekey it to 1 ns after the current time, behind all entries that
- * are due now.  If @from is earlier than that, rekey it to @from.
+ * THEAP_EARLY_SHARE timers.  Then rekey it to 1 ns after the current time, so that the entries that
+ * are due now are handled first.  If @from is earlier than that, rekey it to @from, since its
+ * timers may be due from then on.
  *
  * Return: true: go on with other entries; false: timers of the bucket have spent the budget, and
  * the bucket has more.
@@ -260,7 +263,7 @@ static bool __theap_run_bucket(struct theap_queue *queue, struct theap_run *run,
 		(*budget)--;
 		__theap_run_one(queue, run, timer);
 		/*
-		 * Return if the extraction is not at the bucket any more, for one of three reasons.
+		 * Return if the extraction visits the bucket no longer, for one of three reasons.
 		 * The bucket has lost its last timer, and was freed.  Or the heap had to make room
 		 * for a new bucket, and has ended the extraction.  Or a new heap entry, that of the
 		 * timer or of a new bucket, has taken the position of the bucket in the heap.
