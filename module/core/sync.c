@@ -25,15 +25,17 @@
  * it queues the timer at a time later than its deadline (__theap_expire() in run.c):
  *
  *	owning CPU			thief				sync
- *	  batch with the ticker at 10
- *					  the ticker, due at 20:
- *					  defers it to 75
+ *	  has a periodic timer in
+ *	  its batch, due at 10
+ *					  finds the timer due again
+ *					  at 20: defers it to 75
  *	  ends the batch
- *									@first 75: not 20
+ *									  reads 75 in @first
  *
- * The field @deferred of the queue is the time to which a run last deferred a timer.  If the
- * earliest of the three rows is not later than @deferred, the time is 0, as for @claimed.  After a
- * clock step back, @deferred may be far ahead.  Then the sync ignores @deferred.
+ * If the sync returned 75, the loop would miss the event of 20, which is still to come.  So the
+ * field @deferred of the queue is the time to which a run last deferred a timer.  If the earliest
+ * of the three rows is not later than @deferred, the time is 0, as for @claimed.  After a clock
+ * step back, @deferred may be far ahead.  Then the sync ignores @deferred.
  *
  * If the time of a queue is not later than the start of the sync, the sync waits.  It runs no queue
  * meanwhile: CPUs run their own queues.  A sync that waits lets a softirq steal the timers of stuck

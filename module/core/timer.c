@@ -228,10 +228,11 @@ static struct theap_queue *theap_timer_target(const struct theap_timer *timer,
 /*
  * Enqueue a claimed timer that is not queued.
  *
- * If the timer at the top of the heap is not WAITING, the queue is not settled: __theap_clean()
- * removes stopped timers from the top, and requeues modified ones.  Call it before the push: if the
- * claimed timer were at the top already, the function would wait for the claim.  A settled queue
- * stays settled if the push makes the top no earlier than @first, the published first deadline.
+ * A queue is settled if the timer at the top of its heap is WAITING.  If it is not settled, call
+ * __theap_clean(), which removes stopped timers from the top, and requeues modified ones.  Do that
+ * before the push: if the claimed timer were at the top already, the call would wait for the claim.
+ * If the queue was settled, publish the first deadline again only if the push has made it earlier
+ * than @first, the published one.
  */
 static void __theap_timer_enqueue(struct theap_claim *claim, struct theap_queue *queue, s64 when)
 	__must_hold(&queue->lock)

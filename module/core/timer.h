@@ -44,9 +44,10 @@ struct theap_timer;
 /**
  * struct theap_expiry - what the expire() operation of a timer has decided
  * @call:        call the function of the timer
- * @idle:        the timer has expired and has no next deadline, but stays queued.  At the time that
- *               expire() returns, the core checks the timer again.  If the program starts the
- *               timer before that time, a store in shared memory may replace the ioctl (slot.c)
+ * @idle:        the timer has expired and has no next deadline, but stays queued.  The core
+ *               checks the timer again at the time that expire() has computed, its return value.
+ *               If the program starts the timer before that check, a store in shared memory may
+ *               replace the ioctl (slot.c)
  * @expirations: the number of deadlines that have passed; 0: the timer has not expired, or its
  *               expire() does not count expirations (api.c)
  */
@@ -105,9 +106,10 @@ struct theap_timer {
 					 * NULL after theap_timer_unreserve() */
 	struct llist_node inbox;	/* linked into the inbox of @queue by C, unlinked with
 					 * Q; points at itself if not in the inbox */
-	const struct theap_timer_ops *ops;	/* constant; NULL: the timer that has the heap entry
-						 * of a bucket, for the bucket's timers (bucket.c);
-						 * used only under the lock of the queue */
+	const struct theap_timer_ops *ops;	/* constant; NULL: this timer is part of a bucket,
+						 * and has the heap entry that the bucket's timers
+						 * share (bucket.c).  Such a timer is used only
+						 * under the lock of the queue */
 	u8 active;			/* R: calls of the function that are pending or under
 					 * way, all in one run; at most THEAP_BATCH */
 	u8 slack_shift;			/* C: see @slack */
