@@ -124,9 +124,10 @@ static void slot_expires_when_due(struct kunit *test)
 }
 
 /*
- * The core calls the check() operation of a slot's timer first.  It ends the check if the slot is
- * not due.  Otherwise check() returns 0, and the core calls expire(): the slot is due or idle, or
- * the kernel keeps expirations that it could not add to @expirations earlier.
+ * The core first calls the operation check() of a slot's timer.  If the slot is not due, check()
+ * returns its deadline, and the core does not call expire().  Otherwise check() returns 0, and the
+ * core calls expire().  check() also returns 0 if the slot is idle, or if the kernel keeps
+ * expirations that it could not add to @expirations earlier.
  */
 static void slot_check_of_slot_not_yet_due_does_not_call_expire(struct kunit *test)
 {
@@ -280,7 +281,10 @@ static void slot_ticker_does_not_back_off_if_reader_has_taken_its_event(struct k
 		KUNIT_EXPECT_GE(test, slot->expirations, 10);
 		slot->expirations = 0;
 	}
-	/* Even with an unread event, a slot does not back off if it is not due or a one-shot. */
+	/*
+	 * With an unread event, only a check that expires a periodic slot backs off.  So a check
+	 * before the deadline does not back off, and a check of a one-shot slot does not, either.
+	 */
 	slot->expirations = 5;
 	slot->deadline = at + 7 * period;
 	KUNIT_EXPECT_EQ(test, run_checks(st, at), at + 7 * period);
@@ -309,7 +313,10 @@ static void slot_back_off_lasts_at_most_one_second_or_one_period(struct kunit *t
 		KUNIT_EXPECT_GE(test, run_checks(st, T0), T0 + min_period);
 		KUNIT_EXPECT_LE(test, slot->queued, T0 + NSEC_PER_SEC);
 		KUNIT_EXPECT_EQ(test, (slot->queued - T0) % min_period, 0);
-		/* With a period above half a second, 2 periods exceed a second: no back-off. */
+		/*
+		 * A back-off lasts 2 periods or more.  With this period it would exceed a second,
+		 * so the slot does not back off.
+		 */
 		slot->expirations = counts[i];
 		slot->deadline = T0;
 		slot->period = 600 * NSEC_PER_MSEC;
@@ -457,8 +464,9 @@ static void slot_expires_in_next_check_if_exchange_of_deadline_fails(struct kuni
 
 /*
  * If contention keeps an expiry from adding an expiration to @expirations, a later check adds that
- * expiration, and then its own.  Until then @queued is CHECKING, which is after every deadline.  So
- * a program that changes the deadline kicks the slot.
+ * expiration, and then its own.  Until then @queued is CHECKING.  A program kicks the slot if
+ * @queued is later than the deadline that it stores.  CHECKING is later than every deadline, so a
+ * program that stores a deadline now kicks the slot.
  */
 static void slot_check_adds_expirations_that_earlier_check_failed_to_add(struct kunit *test)
 {
@@ -517,9 +525,9 @@ static void slot_kick_retries_until_it_has_added_expirations_to_count(struct kun
 }
 
 /*
- * A STOP discards the expirations that a check could not add to @expirations for contention.  Until
- * it has done so, @queued is CHECKING: then a stop by the program kicks the slot, and waits for the
- * STOP.
+ * The call STOP discards the expirations that a check could not add to @expirations for contention.
+ * Until STOP has done so, @queued is CHECKING.  A program that stops the slot itself, by storing 0
+ * to @deadline, reads CHECKING and calls KICK.  KICK waits until STOP has changed the slot.
  */
 static void slot_stop_discards_expirations_that_check_failed_to_add(struct kunit *test)
 {
@@ -638,10 +646,11 @@ static s64 expire_at(struct theap_slot_timer *st, s64 now)
 }
 
 /*
- * A queue with THEAP_CROWD or more entries is crowded.  There an expired one-shot slot stays queued
- * for 63/64 of @span of the context, so that the program can restart it without a KICK.  A start,
- * or a move to an earlier time, sets @span to the slot's timeout; a postponement does not.  If
- * 63/64 of @span is shorter than THEAP_EARLY_SPAN, the slot does not stay queued.
+ * The context's @span is the timeout of a recent start, or of a recent move to an earlier deadline.
+ * A postponement does not set @span.  In a crowded queue, one with THEAP_CROWD or more entries, an
+ * expired one-shot slot stays queued for 63/64 of @span.  So the program can restart the slot with
+ * the same timeout, and without a KICK.  If 63/64 of @span is shorter than THEAP_EARLY_SPAN, the
+ * slot does not stay queued.
  */
 static void slot_stays_queued_after_expiry_if_its_queue_is_crowded(struct kunit *test)
 {

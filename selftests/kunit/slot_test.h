@@ -19,7 +19,10 @@
 /* How many of the next operations of each kind fail for contention. */
 extern unsigned int contended_xchgs, contended_adds, contended_cmpxchgs;
 
-/* When a call last tried again after contention, @queued of the slot @contended_slot was this. */
+/*
+ * If a test sets @contended_slot, a call that tries again after contention first copies @queued of
+ * that slot to @contended_queued.
+ */
 extern const struct timerheap_slot *contended_slot;
 extern u64 contended_queued;
 

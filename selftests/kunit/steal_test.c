@@ -156,8 +156,8 @@ static void steal_skips_running_queue(struct kunit *test)
  * @preempted: the timers of steal_continues_preempted_run()
  *
  * scan_in_function() sets the other variables:
- * @deferred:              whether the thief has left no timer due: it has even deferred the first
- *                         timer to a later time, since that timer's function is running
+ * @deferred:              true if no timer of the queue is due after the thief's run; so the thief
+ *                         has deferred the first timer, whose function is running, to a later time
  * @throttled:             how many of the thief's runs were throttled
  * @collected:             the number of timers in the batch of the owning CPU's run
  * @calls_by_thief:        how often the thief has called functions of timers other than the first
@@ -524,8 +524,8 @@ static void steal_scan_after_run_also_steals_queues_of_other_clocks(struct kunit
 	start_overdue(t, 1, OVERDUE);
 	/*
 	 * No scan follows a throttled run.  Earlier tests have exceeded the CPU budget: wait, so
-	 * that the budget recovers.  Try again if the run is throttled even so, since the host has
-	 * stopped the machine during the run.
+	 * that the budget recovers.  A run is also throttled if the host stops the machine during
+	 * the run.  Then try again.
 	 */
 	do {
 		test_busy_wait(5 * NSEC_PER_MSEC);
