@@ -197,8 +197,9 @@ static void watchdog_steals_stuck_queue(struct kunit *test)
 }
 
 /*
- * theap_watchdog_timer_check() moves a watchdog timer of this CPU to another CPU, if there is one,
- * if the timer is late by over half its period.  A timer that is not late stays.
+ * If a watchdog timer of this CPU is over half a period late, theap_watchdog_timer_check() arms it
+ * again.  If the machine has another CPU, the timer moves to that CPU.  A timer that is not late
+ * does not change.
  */
 static void watchdog_timer_overdue_by_half_a_period_moves_to_another_cpu(struct kunit *test)
 {
