@@ -335,9 +335,10 @@ static void die_with_wrong_number(struct timerheap *th)
 }
 
 /*
- * Be killed after another process has changed program[GAP] in the ring.  After a kill during a
- * sort, that word has the missing slot number, and the ring position to which the successor writes
- * it.  Here the position is the tail, which has no entry.  So the successor must not write.
+ * Be killed after another process has changed program[GAP] in the ring.  While a sort moves a slot
+ * number, the ring may lack that number, so program[GAP] has it, with a ring position.  After a
+ * kill during a sort, the successor writes the number to that position.  Here the position is the
+ * tail, one after the last entry.  So the successor must not write.
  */
 static void die_with_wrong_gap(struct timerheap *th)
 {

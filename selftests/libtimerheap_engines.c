@@ -521,7 +521,7 @@ TEST_F(engines, kick_in_process_makes_epoll_edge_while_descriptor_is_readable)
 	}
 }
 
-/* timerheap_reap(), or a failed timerheap_next_before(), makes an epoll edge if events remain. */
+/* A reap, or a timerheap_next_before() that takes nothing, makes an epoll edge if events remain. */
 TEST_F(engines, taking_a_part_of_the_events_makes_epoll_edge_for_the_rest)
 {
 	struct timerheap *th = open_in_process(CLOCK_MONOTONIC);
@@ -695,9 +695,9 @@ TEST_F(engines, wait_sleeps_again_after_wake_up_by_stopped_timer)
 }
 
 #define STARTERS	2
-#define LEAST		50		/* least starts of a starter thread, even after MOST ns */
+#define LEAST		50		/* minimum starts of a starter, however long they take */
 #define STARTS		20000		/* most starts of a starter thread */
-#define MOST		(3 * SEC)	/* ns until a starter thread with LEAST starts ends */
+#define MOST		(3 * SEC)	/* ns; then a starter ends, if it has made LEAST starts */
 
 /* Shared by the starters, which start timers, and the consumer, which takes events. */
 static struct wakes {
