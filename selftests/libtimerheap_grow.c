@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * GROW and timerheap_grow(): a context gets more slots while its timers run.
+ * The ioctl GROW and timerheap_grow(): a context gets more slots while its timers run.
  *
- * The mappings stay where they are, and no event is lost, doubled or out of order.  If the ring
- * gets more entries, GROW copies the numbers of some unread events to new entries.  So some tests
- * call GROW while events are unread, with the head of the ring at different entries.
+ * The slots and the ring stay at their addresses, and no event is lost, doubled or out of order.
+ * An entry of the ring is the slot number of an event.  If the ring gets more entries, GROW copies
+ * the entries of some unread events to new places.  So some tests call GROW while events are
+ * unread, with the head of the ring at different entries.
  */
 #include <setjmp.h>
 #include <signal.h>

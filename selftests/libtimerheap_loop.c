@@ -51,8 +51,9 @@ static void stop(void *arg)
 static int kick_calls;
 
 /*
- * Count the KICKs.  The linker's option --wrap=ioctl makes the tests and the library call
- * __wrap_ioctl() instead of ioctl().  __real_ioctl() is the ioctl() of the C library.
+ * Count the calls of the ioctl KICK in @kick_calls.  The linker's option --wrap=ioctl makes the
+ * tests and the library call __wrap_ioctl() instead of ioctl().  __real_ioctl() is the ioctl() of
+ * the C library.
  */
 typeof(ioctl) __real_ioctl, __wrap_ioctl;
 
@@ -415,7 +416,8 @@ static void start_twice(void *arg)
 
 /*
  * timerheap_loop_run() makes a KICK for timers that functions start.  Without the KICK such a timer
- * would not expire.  Then stop() would end the loop after LOST, the time limit of a wait.
+ * would not expire.  In that case a second timer of the test ends the loop by stop() after 20 s
+ * (LOST), and the test fails.
  */
 TEST_F(loop, run_kicks_timers_that_functions_have_started)
 {

@@ -121,7 +121,10 @@ TEST(open_refuses_bad_setup)
 	EXPECT_TRUE(setup_fails(setup, EINVAL));
 	EXPECT_EQ(fd, lowest_fd());
 
-	/* The program's structure may be longer than the engine's, if the added bytes are 0. */
+	/*
+	 * The program may pass a longer struct timerheap_setup than that of the kernel or library,
+	 * as a newer program does.  The added bytes must be 0.
+	 */
 	th = __timerheap_open(&longer.setup, sizeof(longer), __TIMERHEAP_PROTOCOL);
 	ASSERT_NE(NULL, th);
 	EXPECT_EQ(sysconf(_SC_PAGESIZE), longer.setup.slots_size);
@@ -205,9 +208,8 @@ TEST(flag_or_environment_chooses_engine)
 
 /*
  * In a child: become the user "nobody", and allocate and use slots until timerheap_alloc() fails.
- * Return: the positive error number of that call.  Return 0 if the call failed after at most one
- * slot, or only after all slots.  Return 0, too, if the child could not become "nobody" or open a
- * context.
+ * Return: the positive error number of that call, if the child has got more than one slot, but not
+ * all @slots of them.  Otherwise, or if the child cannot become "nobody" or open a context: 0.
  */
 static int alloc_until_error(uint32_t slots)
 {

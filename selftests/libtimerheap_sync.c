@@ -197,8 +197,9 @@ TEST_F_TIMEOUT(libtimerheap_sync, events_of_all_cpus_before_time_of_sync_are_in_
 
 /*
  * While an event of a ticker, a periodic timer, is unread, the kernel checks the ticker less and
- * less often.  But timerheap_sync() kicks the ticker, so that the unread event counts all periods
- * that have passed.  The time that timerheap_sync() returns is not after the next deadline.
+ * less often.  But timerheap_sync() makes the kernel check the ticker at once.  So the unread event
+ * counts all periods that have passed.  The time that timerheap_sync() returns is not after the
+ * next deadline.
  */
 TEST_F(libtimerheap_sync, sync_ends_back_off_of_unread_ticker)
 {
