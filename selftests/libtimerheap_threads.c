@@ -95,8 +95,8 @@ static void *operate(void *arg)
 
 /*
  * Take events until all workers have ended, all expected expirations are taken, and no event
- * arrives for 300 ms.  If expirations are still missing when LOST has passed since the workers'
- * end, do not wait for them any longer.
+ * arrives for 300 ms.  After the workers' end, wait at most 20 s (LOST) for expirations that are
+ * still missing.
  */
 static void *consume(void *arg)
 {

@@ -270,7 +270,10 @@ TEST_F(manual, timer_with_slack_fires_at_rounded_deadline)
 
 		ASSERT_EQ(0, i % 2 ? th_store(&self->map, 7, at, slack) :
 				     th_start_slack(self->fd, 7, at, 0, slack));
-		/* The kernel checks the slot by @queued plus the slack: @queued excludes slack. */
+		/*
+		 * The kernel stores the unrounded deadline in @queued, although it checks the slot
+		 * only at the rounded deadline.
+		 */
 		EXPECT_EQ(at, (int64_t)self->map.slots[7].queued);
 		EXPECT_EQ(0, advance_to(self->fd, rounded(at, slack) - 1).expirations);
 		EXPECT_EQ(0, take_event(self->fd, &event));
@@ -340,11 +343,13 @@ static int64_t model_first(struct model *model)
 static bool model_change(struct model *model)
 {
 	/*
-	 * A slack of 0 means the 4 ms given to SETUP, and 1 means no slack.  The 4 ms and each
-	 * other slack are a power of two in whole units of 1/64 ms.  So the kernel rounds a
-	 * deadline up to a multiple of that power.  If a store postpones a timer, but not beyond
-	 * its old rounded deadline, the new rounded deadline is the same.  At that time the kernel
-	 * checks the slot without a KICK, and expires the timer, as the model expects.
+	 * A slack of 0 means the 4 ms given to SETUP, and 1 means no slack.  The kernel counts the
+	 * 4 ms and the other slacks in whole units of 1/64 ms: 256, 1, 64 and so on, all powers of
+	 * two.  With such a slack it rounds a deadline up to the next multiple of the slack.
+	 *
+	 * If a store postpones a timer, but not beyond its old rounded deadline, the new rounded
+	 * deadline is the same.  So no KICK is needed: at that time the kernel checks the slot, and
+	 * expires the timer, as the model expects.
 	 */
 	static const uint64_t slacks[] = {
 		0, 1, SLACK_MIN, MSEC, 32 * MSEC, 1024 * MSEC, (1LL << 22) * MSEC,
