@@ -140,7 +140,8 @@ inline adjust() {
 /*
  * A user drains the inbox: adjust() sets @earliest to NEVER, and then this inline lowers @first.
  * Another user that has just lowered @earliest may read both in between.  Then it finds no early
- * deadline, and notifies no CPU.  So the user that drains must do so: it sets @lower.
+ * deadline, and does not notify the owning CPU.  So the user that drains the inbox must notify the
+ * CPU instead: it sets @lower, with which schedule() calls notify().
  */
 inline drain() {
 	atomic { !lock -> lock = true };

@@ -67,7 +67,7 @@ inline pop() {
 	od
 }
 
-/* Push the slot whose number is in mine; the thread owns it no longer. */
+/* Push slot number @mine: from then on, the thread does not own the slot. */
 inline push() {
 	owned[mine] = false;
 	do

@@ -158,7 +158,7 @@ inline cancel() {
 }
 
 inline commit() {
-	/* If the claim has changed the timer's state, the timer is queued in the new state. */
+	/* A claim makes no queued timer idle (NO_STATUS, REMOVED): only the queue's owner does. */
 	atomic { assert(to == from || (to != NO_STATUS && to != REMOVED)) };
 	atomic { idle_runs = 0; modifying_to(to) }
 }
