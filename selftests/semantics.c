@@ -533,7 +533,10 @@ TEST_F(go, periodic_event_has_time_of_last_expiry)
 	ASSERT_EQ(0, th_start_flags(self->fd, 0, MSEC, MSEC, 0));
 	while (th_get(self->fd, 0).expirations < 3)
 		nap(MSEC);
-	/* A stop would discard the event.  So set a deadline 1000 s from now, and no period. */
+	/*
+	 * End the expiries, but keep the event, which a stop would discard.  So postpone the timer
+	 * to 1000 s from now, without a period.
+	 */
 	ASSERT_EQ(1, th_modify_flags(self->fd, 0, 1000 * SEC, 0, TIMERHEAP_IF_PENDING));
 	postponed = now();
 	nap(50 * MSEC);

@@ -237,7 +237,10 @@ TEST_F(slack, kick_with_less_slack_moves_timer_out_of_bucket)
 			th_unmap(&map);
 		ASSERT_EQ(0, th_map(&map, CLOCK_MONOTONIC, 1));
 		at = now() + 100 * MSEC;
-		/* This slack rounds the deadline up to a multiple of 2^44 / 64 ms: 8.7 years. */
+		/*
+		 * This slack rounds the deadline up to a multiple of 8.7 years.  So the event below
+		 * shows that the KICK without slack moved the timer out of its bucket.
+		 */
 		map.slots[0].slack = 1ULL << 58;
 		map.slots[0].deadline = at;
 		ASSERT_EQ(1, th_kick(map.fd, &slot, 1));
@@ -254,7 +257,7 @@ TEST_F(slack, kick_with_less_slack_moves_timer_out_of_bucket)
 /*
  * One heap has the timers with near and with far deadlines, up to TIMERHEAP_NEVER.  A timer
  * with a near deadline expires first, even if it was started with a far deadline and then
- * moved earlier.  Kafka needs overflow wheels for far deadlines.
+ * moved earlier.  Kafka needs overflow wheels for far deadlines: timing wheels with longer ticks.
  */
 TEST_F(slack, timer_due_in_20_ms_expires_before_timers_due_in_1_s_to_292_years)
 {

@@ -321,8 +321,9 @@ static bool run_meanwhile(struct __test_metadata *_metadata, struct _test_data_s
  * holds the second CPU.  The deadlines are so close that the watchdog does not sleep long.  The
  * free CPUs have no timers, and no task waits for events, so only the watchdog scans.
  *
- * If the host suspends CPUs, a watchdog timer may move to a CPU just before that CPU is
- * held.  So the test counts failed attempts for each pair of CPUs separately.
+ * If the host suspends CPUs, a watchdog timer may move to a CPU just before that CPU is held.  Then
+ * both watchdog timers may be on held CPUs, and the attempt fails.  So the test counts the failed
+ * attempts (tries_of_test) for each pair of CPUs separately.
  */
 TEST_F_TIMEOUT(steal, watchdog_steals_after_both_of_its_cpus_got_stuck, 120)
 {
@@ -745,9 +746,10 @@ TEST_F_TIMEOUT(steal, queue_of_preempted_run_is_stolen, 120)
 		at = start_at_one_instant(fd, slots, &lead);
 		ASSERT_LT(0, at);
 		/*
-		 * The task preempts CPU 1 when INFO counts slots / 4 more checks of due timers than
-		 * now.  Read INFO only after all starts: if @lead was too short at first, timers of
-		 * the first attempt were checked, too.
+		 * The task preempts the run on CPU 1 when the run has checked slots / 4 due timers.
+		 * INFO counts the checked timers.  Read the count only here, after all starts: if
+		 * @lead was too short at first, some timers were due and checked before their last
+		 * start.
 		 */
 		ASSERT_EQ(0, th_info(fd, &info));
 		hog.checked = info.checked + slots / 4;
