@@ -16,8 +16,8 @@
  * MODIFY discards that event.  A lost expiration makes the left side larger.  A timer that expires
  * twice makes the right side larger.
  *
- * Each test prints the seed of its random numbers.  TIMERHEAP_SEED= repeats the same operations,
- * though not the same interleaving.
+ * Each test prints the seed of its random numbers.  If the environment variable TIMERHEAP_SEED has
+ * that seed, the test repeats the same operations, though not the same interleaving.
  */
 #include <pthread.h>
 #include "timerheap_test.h"

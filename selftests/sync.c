@@ -179,8 +179,8 @@ TEST_F(sync, waits_for_due_timers_of_all_cpus)
 
 /*
  * Call SYNC again and again, while timers are started and expire on all CPUs.  No event is missing.
- * The deadline of each event is not before the time that the previous SYNC has returned, unless the
- * timer was started after that SYNC.
+ * The previous SYNC has returned a time as its output.  No event has an earlier deadline than that
+ * time, unless its timer was started after that SYNC.
  */
 TEST_F_TIMEOUT(sync, no_event_is_missing_while_cpus_expire_timers, 120)
 {
