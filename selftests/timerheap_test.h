@@ -627,8 +627,8 @@ static inline int th_kick(int fd, const uint32_t *slots, uint32_t nr)
 
 /*
  * Start a timer or change its deadline: store @deadline and @slack in the mapped slot.  The kernel
- * reads them when it next checks the slot: at the time @queued; 0: no check is queued.  Call KICK,
- * which checks the slot now, if the slack changes, @queued is 0, or @queued is after @deadline.
+ * reads them when it next checks the slot: at the time @queued; 0: no check is queued.  If the
+ * slack changes, @queued is 0, or @queued is after @deadline, call KICK: it checks the slot now.
  *
  * Return: the timer's former deadline, 0 if it was not pending, or -errno.
  */
