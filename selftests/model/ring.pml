@@ -10,17 +10,17 @@
  * A slot's timer is claimed, which means locked, during an expiry.  The model keeps only this bit
  * of the timer.  A process adds the number after the claim has ended, as an expiry run does in the
  * code.  In the code, a call such as KICK adds the number before its claim ends.  That has the same
- * effect as an addition directly after the claim, before any step of another process.  spin
- * searches this order, too.
+ * effect as an addition directly after the claim, before any step of another process.  The model
+ * checker, spin, searches this order, too.
  *
- * The n-th expiry of a slot has the deadline n, and happens at time n.  An event with which the
- * reader has read n expirations of a slot is too old if its deadline is less than n.  An event is
- * early if its time is less than its deadline.
+ * The n-th expiry of a slot has the deadline n, and happens at time n.  An event counts one or more
+ * expirations of a slot.  If the reader has then read n expirations of the slot, the event's
+ * deadline must be at least n.  The event's time must not be before its deadline.
  *
  * (C) to (F) are the barriers of these names in the code.  Only the reader's store of @head, its
  * position in the ring, waits in a buffer, as on a CPU.  The buffer is flushed at any time, and at
- * a full barrier.  A mutant that lacks a barrier other than (E) executes the two steps that the
- * barrier orders in the other order.
+ * a full barrier.  A mutant is the model with one error, such as a missing barrier.  Without (E),
+ * the buffer may be flushed too late.  Without another barrier, its two steps change places.
  */
 
 #define SLOTS	2

@@ -157,10 +157,10 @@ inline check() {
 }
 
 /*
- * Queue the timer for the time @t, and set @ok; or fail for lack of memory, and clear @ok.  In
- * slot.c this failure does not end the call.  If the queue is full, the call lets the queue grow,
- * and tries again.  The second try succeeds even without memory: it uses the queue that has a
- * position reserved for the timer.
+ * Queue the timer for the time @t, and set @ok; or fail for lack of memory, and clear @ok.  In the
+ * model the call then fails.  In slot.c the call lets the full queue grow, and tries again.  Even
+ * without memory the second try succeeds: each slot's timer has a position reserved in one of the
+ * queues, and the call then uses that queue.
  */
 inline schedule(t) { atomic {
 	if
@@ -210,14 +210,16 @@ inline kick() {
  * the deadline of a periodic slot has already passed, the timer is first queued for the next
  * deadline.  So the slot expires only after schedule(), which may fail for lack of memory.
  *
- * Differences between the code of slot.c and this inline:
+ * The code of slot.c differs from this inline:
  *
- *  - The code reads the clock before the claim.
+ *  - The code reads the clock before the claim, the inline in the claim.
  *  - The code writes @period after @deadline.  The claim prevents a check between the two stores.
- *  - MODIFY of an idle slot changes nothing.
- *  - START of an idle slot discards its expirations.  discard.pml has the discard.
- *  - MODIFY tries to exchange @deadline at most 4 times in a claim, and then claims again.
- *  - If the deadline has passed, the code ends the claim, and kicks the slot in a second claim.
+ *  - In the code, MODIFY of an idle slot changes nothing.  The inline keeps only the deadline 0.
+ *  - In the code, START of an idle slot discards its expirations: see discard.pml.
+ *  - The code of MODIFY tries to exchange @deadline at most 4 times in a claim, and then claims
+ *    again.  The inline needs one try.
+ *  - If the deadline has passed, the code ends the claim, and checks the slot in a second claim.
+ *    The inline checks the slot in the same claim.
  */
 inline arm(if_pending) {
 	claim();

@@ -10,8 +10,9 @@
  * may stop the ticker and start it again, in memory.
  *
  * Of the slot's timer the model keeps the time for which it is queued, and whether a KICK or the
- * run has claimed (locked) it.  Of the ring it keeps one bit: does the ring have the number of the
- * slot?  ring.pml has the entries, and slots.pml has the other operations on a slot.
+ * run has claimed (locked) it.  From the ring of events the reader learns which slots have expired.
+ * With only one slot, one bit models the ring: does it have the number of the slot?  ring.pml has
+ * the ring's entries, and slots.pml has the other operations on a slot.
  *
  * (A), (B), (E) and (F) are the barriers of these names in the code.  Only the kernel's store of
  * @queued, the time of the next check, waits in a buffer, as in slots.pml.
