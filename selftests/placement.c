@@ -330,9 +330,11 @@ static void partition_remove(void)
 /*
  * The module follows a cpuset partition that isolates a CPU while the machine runs.  Within about
  * a second, the timers that this CPU starts expire on other CPUs.  When the partition is removed,
- * the timers that this CPU starts expire on it again.  The module asks the kernel which CPUs are
- * isolated in SETUP, and in its watchdog, timers that scan for stuck CPUs.  The context is set
- * up before the partition is made, so the watchdog finds the isolated CPU.
+ * the timers that this CPU starts expire on it again.
+ *
+ * The module asks the kernel for the isolated CPUs in each SETUP.  Its watchdog, timers that scan
+ * for stuck CPUs, also asks.  In this test only the watchdog can find the isolated CPU: no SETUP
+ * follows the isolation until the watchdog has found it.
  */
 TEST_F_TIMEOUT(placement, new_timers_avoid_isolated_partition, 120)
 {
