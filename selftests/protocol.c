@@ -670,8 +670,8 @@ FIXTURE_TEARDOWN(threads)
 /*
  * In this test each start begins an arming, even if the timer is pending.  An arming ends in one of
  * three ways.  A start or a stop finds the timer pending, a start or a stop discards the
- * expiration, or an event counts the expiration.  The test compares the tallies of armings and
- * ends after each round, because a start in a later round may repair a lost timer.
+ * expiration, or an event counts the expiration.  After each round the test checks that each arming
+ * has ended once.  It does not check only at the end: a later start may repair a lost timer.
  */
 TEST_F_TIMEOUT(threads, each_arming_expires_once_or_is_cancelled_while_threads_race, 90)
 {

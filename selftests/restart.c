@@ -5,10 +5,11 @@
  * KICK.  The timer stays queued only in a crowded queue, one of at least 512 timers, and only for
  * timeouts of 136.4 ms or more.
  *
- * The kernel records one timeout for each context, if a call or a KICK starts a one-shot timer or
- * moves one earlier.  Only a timeout that differs by more than 1/8 replaces the recorded one.  When
- * a timer expires, the kernel queues its check 63/64 of the recorded timeout later.  So a restart
- * before that check, with the recorded timeout, has a deadline after @queued.
+ * A timeout is the time from a start to the deadline.  For each context the kernel keeps one recent
+ * timeout.  A call, such as KICK, may start a one-shot timer or move it earlier.  The timer's
+ * timeout then replaces the recent one if they differ by more than 1/8.  When a timer expires, the
+ * kernel queues its next check 63/64 of the recent timeout later.  So a restart before that check,
+ * with the same timeout, has a deadline after @queued.
  */
 #include "protocol_test.h"
 
@@ -115,9 +116,10 @@ TEST_F(restart, next_check_dequeues_expired_timer_that_was_not_restarted)
 }
 
 /*
- * The first restart with the shorter timeout, 1 ms, finds @queued after the new deadline.  So a
- * KICK moves the kernel's check to that deadline, and records 1 ms.  That is below 136.4 ms, so the
- * timer is dequeued at each later expiry.  The later restarts find 0 in @queued, and call KICK.
+ * The first restart with the shorter timeout, 1 ms, finds @queued after the new deadline.  So the
+ * test calls KICK, which moves the kernel's check to that deadline.  The kernel now expects
+ * restarts with 1 ms.  For such short timeouts it queues no check after an expiry, but dequeues
+ * the timer.  The later restarts find 0 in @queued, and call KICK.
  */
 TEST_F(restart, restart_with_shorter_timeout_expires_at_new_deadline)
 {
