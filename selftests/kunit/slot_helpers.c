@@ -31,13 +31,14 @@ const struct timerheap_slot *contended_slot;
 u64 contended_queued;
 
 /*
- * A call of the device that has met contention calls this before it tries again.  Record the field
- * queued of @contended_slot at this time, so that the test can check it when the call has ended.
+ * A call of the device that has met contention calls this before it tries again.  The first time,
+ * record the field queued of @contended_slot, so that the test can check it when the call has ended.
  */
 bool test_may_retry(void)
 {
 	if (contended_slot)
 		contended_queued = contended_slot->queued;
+	contended_slot = NULL;
 	return theap_slot_may_retry();
 }
 

@@ -20,8 +20,8 @@
 extern unsigned int contended_xchgs, contended_adds, contended_cmpxchgs;
 
 /*
- * If a test sets @contended_slot, a call that tries again after contention first copies @queued of
- * that slot to @contended_queued.
+ * If a test sets @contended_slot, the next call that tries again after contention copies @queued of
+ * that slot to @contended_queued, and clears @contended_slot.
  */
 extern const struct timerheap_slot *contended_slot;
 extern u64 contended_queued;

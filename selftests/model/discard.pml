@@ -72,14 +72,8 @@ inline exchange_word(number, is_discarded, is_reading) {
  * The operations of a user.  @old, @n, @d, @r and @ok are local variables of the process user().
  */
 
-/*
- * Discard the expirations that the reader has not taken.  The user has stopped the timer, or has
- * found it idle.
- */
-inline discard() {
-#ifndef M_NO_WAIT_FOR_CHECK
-	!checking;
-#endif
+/* Discard the expirations that the reader has not taken.  No check of the slot is running. */
+inline discard_unread() {
 	do
 	:: true ->
 		atomic { n = count; d = discarded; r = reading };
@@ -108,12 +102,40 @@ inline discard() {
 	atomic { n = 0; d = false; r = false; ok = false }
 }
 
+/* The user has stopped the timer, or has found it idle: wait for the end of a check, and discard. */
+inline discard() {
+#ifndef M_NO_WAIT_FOR_CHECK
+	!checking;
+#endif
+	discard_unread()
+}
+
+/* The user stops the timer in shared memory. */
 inline stop() {
 	atomic { if :: deadline -> ended++ :: else fi; deadline = false; periods = 0 };
 	discard();
 	oldest = arming + 1
 }
 
+/*
+ * The user stops the timer by the call STOP.  The kernel claims the timer, which excludes checks:
+ * here it sets checking.  It first discards the expirations, and then removes the deadline.
+ */
+inline stop_by_call() {
+	atomic { !checking -> checking = true };
+#ifndef M_CALL_DOES_NOT_DISCARD
+	discard_unread();
+#endif
+	atomic {
+		if :: deadline -> ended++ :: else fi;
+		deadline = false;
+		periods = 0;
+		oldest = arming + 1
+	};
+	checking = false
+}
+
+/* The user starts the timer in shared memory. */
 inline start() {
 #ifdef M_START_EXCHANGES
 	old = deadline;
@@ -159,7 +181,10 @@ proctype user(byte ops; bool alone) {
 		ops--;
 		if
 		:: start()
-		:: stop();
+		:: if
+		   :: stop()
+		   :: stop_by_call()
+		   fi;
 			/*
 			 * If there is no second user, set other data for the next arming.  If there
 			 * is one, the data never changes: each user may begin the next arming.
