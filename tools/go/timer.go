@@ -134,9 +134,11 @@ func (t *timer) stop() bool {
 	return t.cancel()
 }
 
-// take takes the expirations of the slot of o, whose number the kernel has added to the ring.  It
-// then sends the time to the channel, or calls the function.  take returns false, and does nothing,
-// if the slot no longer belongs to the timer.
+// take takes the expirations from the timer's slot.  It then sends the time to the channel, or
+// calls the function.  o is the process's record of the slot: its number, and the timer that has
+// it.  If another timer has the slot by now, or none, take does nothing and returns false.
+//
+// The kernel has added the slot's number to the ring, the queue of the slots that have expired.
 func (t *timer) take(k *kernel, o *owner) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -31,8 +31,9 @@
 #include "context.h"
 
 /*
- * If the predecessor was sorting events, a slot number may be missing in the ring.  Write that
- * number to the position that program[GAP] has.  See "A sort that is killed" in events.c.
+ * If the predecessor was sorting events, a slot number may be missing in the ring.  The predecessor
+ * has stored that number, and its position in the ring, in the word program[GAP].  Write the number
+ * to the position.  See "A sort that is killed" in events.c.
  */
 static void restore_sort(struct timerheap *th)
 {

@@ -24,8 +24,10 @@ struct context;
  * @kick:    as timerheap_kick()
  * @wait:    as timerheap_wait(), for a context with a descriptor, whose ring was empty
  * @sync:    expire the timers that are due, or wait until the kernel has done so.  Set *@next to
- *           the time before which no event is missing.  timerheap_sync() calls this and sorts the
- *           events.  Before the sort it kicks slots with an unread event that are checked late
+ *           the time before which no event is missing.  timerheap_sync() calls this, and then sorts
+ *           the events.  The engine checks a periodic slot late while its event is unread.  So
+ *           timerheap_sync() kicks such slots before the sort: the KICK adds all periods that have
+ *           passed to the event
  * @grow:    as timerheap_grow()
  * @advance: as TIMERHEAP_IOC_ADVANCE, with an absolute time or with TIMERHEAP_NEXT
  *
@@ -93,8 +95,8 @@ enum { WORDS, FREE, FRESH, GAP };
 /*
  * The value of the word WORDS: the version of the library's words in &timerheap_ring.program, and
  * the layout of mapped memory.  A library takes over the context of a killed program only if that
- * program's library had the same value.  A program does not check this version: its inline
- * functions use none of the words.
+ * program's library had the same value.  Only the library checks this version: the inline functions
+ * of timerheap.h, which are compiled into a program, use none of the words.
  */
 #define WORDS_VERSION	(3U << 16 | TIMERHEAP_LAYOUT)
 
