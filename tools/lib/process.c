@@ -243,9 +243,10 @@ static bool expire_deadline(const struct timerheap *th, struct timerheap_slot *s
 	/* Release: __timerheap_take_expirations() reads this by an acquire, and then @fired. */
 	__atomic_store_n(&s->expired_deadline, when + (passed - 1) * period, __ATOMIC_RELEASE);
 	/*
-	 * (F), a full barrier, pairs with (E), by which the consumer sets @expirations to 0.  If
-	 * (F) finds 0, the consumer has read the slot's former entry of the ring.  So the caller
-	 * overwrites no unread entry.
+	 * (F), a full barrier, pairs with (E), by which the consumer sets @expirations to 0.  The
+	 * consumer removes the slot's number from the ring before (E).  So if (F) finds 0, the
+	 * number is not in the ring, and the caller adds it.  The ring has room: it has an entry
+	 * for each slot, and no number twice.
 	 */
 	*first = !__atomic_fetch_add(&s->expirations, passed, __ATOMIC_SEQ_CST);
 	return true;
@@ -522,8 +523,9 @@ static int process_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr
 }
 
 /*
- * Does a slot whose event is taken need a KICK?  It does if it is periodic, and is due again or
- * backs off, so that its next check is after its deadline.  With a manual clock the answer is no:
+ * Must the thread that takes the event of a slot kick the slot, to have it checked at once?  It
+ * must in two cases: a periodic slot is due again; or a periodic slot backs off, which means that
+ * its next check is later than its deadline.  With a manual clock the answer is no:
  * timerheap_advance() expires what is due, since it returns the number of expirations.
  */
 static bool is_late(const struct timerheap *th, uint32_t slot)
