@@ -93,7 +93,11 @@ static void check_slot(uint32_t slot, bool kick)
 		put_into_ring(slot);
 }
 
-static bool expire_after_kick;	/* at its end, the next KICK expires the first slot of its array */
+/*
+ * A test sets this to let a slot expire at a chosen moment: the next call of timerheap_kick()
+ * expires the first slot of @kicked, just before it returns.
+ */
+static bool expire_after_kick;
 
 /* Expire a slot: set its deadline to 1, which has passed, and check the slot without a KICK. */
 static void expire(uint32_t slot)
