@@ -72,8 +72,8 @@ static int64_t deferral(const struct timerheap_slot *slot)
 
 /*
  * Return: whether a slot is checked in time: the next check is not after the slot's deadline.
- * Also return true if the slot has an unread event.  Such a slot may rightly back off again: the
- * host may have stopped the machine for some periods.
+ * Also return true if the slot has an unread event.  If the host stops the machine for some
+ * periods, no reader takes an event meanwhile, and the kernel rightly checks the slot later.
  */
 static bool in_time(const struct timerheap_slot *slot)
 {
@@ -108,7 +108,10 @@ TEST_F(ticker, tickers_with_unread_events_are_checked_rarely)
 		EXPECT_GE(BACK_OFF, deferral(&self->map.slots[i]));
 }
 
-/* With TIMERHEAP_UNLIMITED, even a ticker of 1 us that no program reads is checked rarely. */
+/*
+ * The flag TIMERHEAP_UNLIMITED of a context permits periods down to 1 us.  Even a ticker with that
+ * period is checked rarely while no program takes its event.
+ */
 TEST(ticker_of_unlimited_context_with_unread_event_is_checked_rarely)
 {
 	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 1,
@@ -133,7 +136,10 @@ TEST(ticker_of_unlimited_context_with_unread_event_is_checked_rarely)
 	close(fd);
 }
 
-/* A manual clock has no back-off: an unread ticker expires at each of its periods. */
+/*
+ * On a manual clock, the kernel does not check a ticker less often while its event is unread.  The
+ * ticker expires at each of its periods.
+ */
 TEST(ticker_on_manual_clock_with_unread_event_expires_at_each_period)
 {
 	struct timerheap_advance advance = { .time = 100 * TICK };
@@ -257,8 +263,9 @@ TEST_F(taken, taking_the_event_ends_back_off_of_ticker)
 }
 
 /*
- * A program takes the event of a ticker without a KICK.  The next event follows at the check that
- * is already queued, at most a second later.
+ * A program takes the event of a ticker from shared memory.  It does not call KICK, which would
+ * make the kernel check the slot at once.  The kernel checks a slot with an unread event at least
+ * every second.  So the next event follows at the queued check, at most a second later.
  */
 TEST_F(ticker, next_check_is_at_most_1_s_after_event_is_taken_without_kick)
 {
@@ -287,7 +294,10 @@ TEST_F(ticker, next_check_is_at_most_1_s_after_event_is_taken_without_kick)
 	EXPECT_TRUE(in_time(slot));
 }
 
-/* A KICK and a START end the back-off, although the event is unread. */
+/*
+ * While a ticker's event is unread, the ticker backs off: the kernel checks it less often.  KICK,
+ * which checks the slot at once, and START end the back-off, although the event stays unread.
+ */
 TEST_F(ticker, kick_and_start_end_the_back_off)
 {
 	const int64_t period = 100 * MSEC;
@@ -311,8 +321,9 @@ TEST_F(ticker, kick_and_start_end_the_back_off)
 }
 
 /*
- * During the back-off the next check may be queued later than a new deadline.  If so, a program
- * that stores the deadline must call KICK.  Then the timer expires in time.
+ * A ticker backs off: its event is unread, so the kernel checks its slot only after many periods.
+ * If a program stores a deadline that is earlier than this check, the program must call KICK.
+ * KICK checks the slot at once and queues it again, so that the timer expires in time.
  */
 TEST_F(ticker, start_and_kick_during_back_off_expire_timer_at_new_deadline)
 {
@@ -330,7 +341,10 @@ TEST_F(ticker, start_and_kick_during_back_off_expire_timer_at_new_deadline)
 	EXPECT_EQ(deadline, (int64_t)event.deadline);
 }
 
-/* A stop during the back-off discards the counted expirations, and no later period is counted. */
+/*
+ * A program stops a ticker with an unread event, which the kernel checks only after many periods.
+ * The stop discards the slot's expirations, and the kernel counts no later period.
+ */
 TEST_F(ticker, no_period_is_counted_after_stop_during_back_off)
 {
 	const int64_t period = 10 * MSEC;

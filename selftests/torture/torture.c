@@ -84,7 +84,7 @@ struct counts {
  */
 struct torture_timer {
 	struct theap_timer timer;
-	u64 alive;			/* ALIVE; DEAD: the timer is being freed, or was */
+	u64 alive;			/* ALIVE at first, DEAD before the timer is freed */
 	enum theap_clock clock;		/* C */
 	s64 deadline;			/* S; on @clock, in ns */
 	s64 period;			/* S; in ns; 0: none */
@@ -188,10 +188,11 @@ static s64 torture_timer_expire(struct theap_timer *timer, s64 now, struct theap
 {
 	struct torture_timer *t = torture_timer_of(timer);
 	/*
-	 * The core has queued the timer for the later of @when and @nextwhen.  @nextwhen is the
-	 * deadline, rounded within the slack.  @when is later if the core has deferred the timer.
-	 * @when may be earlier if the timer is in a bucket, a group of timers with one heap entry.
-	 * That entry may be due before the timers' deadlines.
+	 * The core has queued the timer for the later of timer->when and timer->nextwhen.
+	 * nextwhen is the deadline, rounded within the slack.  timer->when is later than nextwhen
+	 * if the core has deferred the timer.  timer->when may be earlier if the timer is in a
+	 * bucket, a group of timers with one heap entry.  The entry may be due before the
+	 * deadlines of these timers.
 	 */
 	s64 when = max(timer->when, timer->nextwhen);
 	u64 missed;
