@@ -13,9 +13,9 @@
  *	expire()	takes the events when the WAIT completes
  *
  * A timeout needs a KICK if no check of its slot is queued: before the first timeout of the slot,
- * and after a check that has found the former timeout stopped.  After an expiry the kernel queues
- * a check for the next timeout only if the CPU's queue of timers has at least 512.  A timeout also
- * needs a KICK if the kernel is checking its slot at that moment.
+ * and after a check that has found the former timeout stopped.  No check is queued after an expiry,
+ * either, if the CPU's queue has fewer than 512 timers.  A timeout also needs a KICK if the program
+ * arms it while the kernel is checking the slot.
  *
  * WAIT is a request to io_uring, which needs Linux 6.8.  Since Linux 6.18 one WAIT can complete for
  * each batch of events (multishot).  On kernels before 6.8 the program polls.
@@ -76,8 +76,8 @@ static struct io_uring_sqe *prepare(uint32_t op, const void *arg, uint32_t nr, u
 }
 
 /*
- * Kick the slots in kicks[] from @first on, at most KICK_MAX, with one request.  The user_data of
- * the request is @first, so that complete() finds the slots.
+ * Prepare one KICK request, by which the kernel checks the slots in kicks[] from @first on, at most
+ * KICK_MAX.  The user_data of the request is @first, so that complete() finds the slots.
  */
 static void kick(uint32_t first)
 {
