@@ -103,9 +103,10 @@ func (k *kernel) kick(number uint32) {
 // never.
 //
 // Barrier (A): the caller has stored s.deadline before this function loads s.queued.  Barrier (B):
-// the kernel stores CHECKING to s.queued before it reads s.deadline.  So either the kernel reads
-// the new deadline, or this load reads CHECKING or the time stored after the check.  CHECKING is
-// the largest number, so the function then returns true.
+// the kernel stores CHECKING to s.queued before it reads s.deadline.  So if a check has read the
+// old deadline, this load reads what that check has stored, or a later value.  During the check
+// this is CHECKING, the largest number, so the function returns true.  After the check it is the
+// time of the next check, or 0 if there is none, and the function compares that with deadline.
 func (s *slot) checksTooLate(deadline uint64) bool {
 	queued := s.queued.Load()
 	return queued == 0 || queued > deadline
@@ -207,9 +208,10 @@ func (k *kernel) hasEntries() bool {
 // Barriers (C) and (D): the kernel writes an entry before it stores the new tail.  readRing loads
 // tail before the entries.  So readRing reads no entry too early.
 //
-// Barrier (E): only after readRing has moved head beyond a number does takeSlot replace the slot's
-// expirations by 0.  Until then the kernel does not add the number again.  So GROW, which moves
-// the numbers in the ring, may run between readRing and takeSlot.
+// Barrier (E): takeSlot replaces a slot's expirations by 0 only after readRing has moved head
+// beyond the slot's number.  Until then the kernel does not add the number again.  So the ring
+// never has a number twice.  GROW moves the numbers in the ring, and not those in the slice.  So
+// GROW may run between readRing and takeSlot.
 func (k *kernel) readRing(numbers []uint32) int {
 	k.reading.Lock()
 	defer k.reading.Unlock()
@@ -298,9 +300,9 @@ func (k *kernel) takeExpirations(number uint32) (count, fired uint64) {
 	return count, fired
 }
 
-// endBackOff kicks a pending slot if the kernel is checking it, or would check it later than at its
-// deadline.  The kernel does the latter, which is a back-off, if a periodic slot has expired while
-// its previous event was unread.
+// endBackOff kicks a pending slot if the kernel would check it later than at its deadline.  Such a
+// late check is called a back-off.  The kernel begins one if a periodic slot has expired while its
+// previous event was unread.  A check that is running may begin one, so endBackOff then kicks, too.
 //
 // takeExpirations calls endBackOff before and after it replaces s.expirations by 0.  The first KICK
 // lets the event count all periods that have passed.  A check between that KICK and the exchange
