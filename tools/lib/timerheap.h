@@ -81,7 +81,7 @@ struct timerheap {
 	uint32_t mask;			/* number of ring entries - 1; timerheap_grow() raises it */
 	int fd;
 	clockid_t clock;
-	struct timerheap_process *process;	/* the process serves; NULL: the kernel serves */
+	struct timerheap_process *process;	/* NULL: the kernel serves the timers */
 };
 
 /*
@@ -517,7 +517,7 @@ void __timerheap_kick_ticker(struct timerheap *th, uint32_t slot);
 /* If the process serves the timers, expire those that are due.  Return: has the ring an entry? */
 bool __timerheap_expire(const struct timerheap *th);
 
-/* Return the ring's @tail, the end of its entries.  (D), an acquire: read the entries after it. */
+/* Return @tail, the end of the ring's entries.  (D): the acquire precedes reads of the entries. */
 static inline uint32_t __timerheap_tail(const struct timerheap *th)
 {
 	return __atomic_load_n(&th->ring->tail, __ATOMIC_ACQUIRE);
@@ -547,10 +547,10 @@ static inline bool __timerheap_take_expirations(struct timerheap_slot *s,
 	for (;;) {
 		event->expirations = old & TIMERHEAP_EXPIRATIONS;
 		/*
-		 * If the timer is stopped after the load of @old, the exchange (E) below must fail,
-		 * and it does, since a stop changes @expirations.  But after a stop, a start and an
-		 * expiry, a value with the flag DISCARDED may be there again.  So first add the
-		 * flag READING to such a value: a stop removes it.
+		 * If the timer is stopped after the load of @old, the exchange (E) below must fail.
+		 * A stop leaves only the flag DISCARDED.  If @old has DISCARDED, a start and an
+		 * expiry may then restore the value of @old, and (E) would succeed.  So first add
+		 * the flag READING to it: a stop removes READING, and an expiry does not add it.
 		 */
 		if (__builtin_expect(event->expirations != old, false) && event->expirations &&
 		    !(old & TIMERHEAP_READING)) {
@@ -588,14 +588,14 @@ static inline bool __timerheap_next(struct timerheap *th, struct timerheap_event
 		if (number >= timerheap_slots(th))
 			continue;
 		s = &th->slots[number];
-		/* Kick first: this event then counts all periods up to now, not a second event. */
+		/* Kick first, or this event would leave the latest periods to a second event. */
 		if (th->process || __timerheap_backs_off(s))
 			__timerheap_kick_ticker(th, number);
 		if (!__timerheap_take_expirations(s, event))
 			continue;
 		event->slot = number;
 		event->reserved = 0;
-		/* Test again: a check before the take may have deferred the next (back-off). */
+		/* Test again: a check before the event was taken may have let the slot back off. */
 		if (__timerheap_backs_off(s))
 			__timerheap_kick_ticker(th, number);
 		return true;
