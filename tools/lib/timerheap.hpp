@@ -121,14 +121,14 @@ template <class Clock> using time_point = std::chrono::time_point<Clock, std::ch
 
 /* The engine of a context: the code that expires its timers. */
 enum class engine : std::uint32_t {
-	any = 0,			/* as in $TIMERHEAP_ENGINE; unset: the kernel if it can */
+	any = 0,			/* as $TIMERHEAP_ENGINE; if unset: the kernel if possible */
 	kernel = TIMERHEAP_IN_KERNEL,	/* the kernel module */
 	process = TIMERHEAP_IN_PROCESS,	/* the library, in threads of the process */
 };
 
 /* Why a wait has ended. */
 enum class woken {
-	event,		/* wait(): an event, even if a stop discarded it; run(): after stop() */
+	event,		/* wait(): an event, maybe discarded; run(): the loop was stopped */
 	timeout,	/* the time has passed */
 	signal,		/* a signal has arrived */
 	clock_step,	/* CLOCK_REALTIME was stepped; only with options::report_steps */
@@ -166,7 +166,7 @@ constexpr std::uint64_t scale(std::uint64_t count) noexcept
 	static_assert(n <= never / d, "the remainder times num fits");
 	std::uint64_t whole = count / d, rest = count % d * n;
 
-	/* After this test @whole * @n is at most @never.  @rest adds at most @n: @sum fits. */
+	/* After this test, @sum fits 64 bits: at most @never, plus at most @n for the remainder. */
 	if (whole > never / n)
 		return never;
 	std::uint64_t sum = whole * n + rest / d + (Round == round::up && rest % d);
