@@ -343,8 +343,8 @@ impl Context {
     }
 
     /// Wait until the timers that are due have expired, for about 1 ms at most.  Then sort the
-    /// unread events by deadline.  Return: the next deadline, before which no event is missing.
-    /// [`Time::NEVER`]: no pending timer has an earlier deadline.
+    /// unread events by deadline.  Return: a time, usually the next deadline: all timers that were
+    /// due before it have expired.  [`Time::NEVER`]: no pending timer has an earlier deadline.
     ///
     /// The returned time may be earlier than the next deadline: it may be the old deadline of a
     /// timer that was stopped or postponed.  It may be later than the deadline of a timer that
