@@ -63,7 +63,7 @@ const KEPT: usize = 64;
 /// The most events that the driver's thread takes before it wakes their tasks.
 const BATCH: usize = 256;
 
-/// The first number of slots, thus of timers, in the driver that the functions of `time` share.
+/// The initial number of slots, thus of timers, of the driver that the functions of `time` share.
 const FIRST_SLOTS: u32 = 16384;
 
 /// Lock a mutex, even if a thread has panicked while it held the mutex: no panic in this file
@@ -83,8 +83,9 @@ pub(crate) struct Waiter {
 #[derive(Debug, Default)]
 struct Waiting {
     waker: Option<Waker>,
-    /// The data of the events of the `Interval` that has used the slot last: a number that it has
-    /// set.  The waiter counts no event with other data: an earlier future on the slot caused it.
+    /// The number that the last `Interval` on the slot has set as its timer's data.  All events of
+    /// that timer carry the number.  An event with other data is of an earlier future on the slot,
+    /// so the waiter does not count it.
     data: u64,
     /// Expirations that no poll has taken.
     expirations: u64,
@@ -156,8 +157,8 @@ enum Growth {
 #[derive(Debug)]
 pub(crate) struct Shared {
     handle: Handle,
-    /// True for the driver that the functions of `time` share.  If one of its futures ends, the
-    /// thread may keep the timer and the waiter for its next future.
+    /// True for the driver that the functions of `time` share.  Any thread that drops a future of
+    /// this driver may keep the future's timer and waiter for the thread's own next future.
     is_global: bool,
     /// The waiter of each slot that a future has used.
     waiters: RwLock<Vec<Option<Arc<Waiter>>>>,
@@ -241,8 +242,8 @@ impl Shared {
         waiters[index].get_or_insert_with(Arc::default).clone()
     }
 
-    /// Let the driver's thread, which takes the events, grow the context beyond `slots` slots, and
-    /// wait for the result.
+    /// Ask the driver's thread, which takes the events, to grow the context beyond `slots` slots.
+    /// The caller waits here for the result.
     fn grow_from(&self, slots: u32) -> Result<(), Error> {
         // A waker may poll a task in the driver's thread, which cannot wait for itself.
         if *lock(&self.thread) == Some(thread::current().id()) {
