@@ -11,6 +11,9 @@
 //! a stop and a postponement call the C library only for a KICK, or to discard expirations.  These
 //! functions are marked `#[inline]`, so that the compiler can inline them into a program.
 //!
+//! The program and the kernel each write one field, then read the other.  So the kernel reads the
+//! new deadline, or the program reads CHECKING or a later value, and makes a KICK if necessary:
+//!
 //! ```text
 //! the program                       the kernel
 //!   deadline <- new, SeqCst           queued <- CHECKING
@@ -209,12 +212,12 @@ impl Library {
 
     /// If the event of an idle timer is unread, discard its expirations.  Return: how many.
     ///
-    /// The caller has exchanged `deadline` with 0, or has read 0 in it.  If the kernel is checking
-    /// the slot, the check may be about to add an expiration.  So the C library makes a KICK, which
-    /// waits for the end of the check.  If no check is running, none will add an expiration of the
-    /// former arming.  After an exchange, barriers (A) and (B) ensure this: each check stores
-    /// CHECKING in `queued` before it reads `deadline`.  If the caller has read 0, the acquire of
-    /// that load orders the load of `queued` after it.
+    /// The caller has exchanged `deadline` with 0, or has read 0 in it by an acquire load.  After
+    /// that, this function reads `queued`.  If `queued` is CHECKING, a check is running, and may be
+    /// about to add an expiration.  So the C library makes a KICK, which waits for the end of the
+    /// check.  Otherwise no check will add an expiration of the former arming.  This needs the
+    /// order of the two accesses, `deadline` before `queued`.  After the exchange, barriers (A) and
+    /// (B) at the top of this file ensure the order.  After the load, the acquire ensures it.
     #[inline]
     fn discard(&self, slot: &sys::Slot, number: u32) -> u64 {
         if slot.queued.load(SeqCst) == sys::TIMERHEAP_CHECKING
@@ -352,9 +355,10 @@ fn exchange(expirations: &AtomicU64, old: &mut u64, new: u64) -> bool {
     }
 }
 
-/// Replace the expirations of a slot by 0, and store their number in `event`, with the deadline,
-/// the time and the data of the slot.  The caller has removed the number of the slot from the ring.
-/// Return: whether there was an expiration.
+/// Replace the expirations of a slot by 0, and store their number in `event`.  Store there also the
+/// slot's data, the last deadline that has expired, and the time at which the kernel found it due.
+/// The caller has removed the number of the slot from the ring.  Return: whether there was an
+/// expiration.
 fn take_expirations(slot: &sys::Slot, event: &mut sys::Event) -> bool {
     let mut old = slot.expirations.load(Acquire);
 
@@ -375,8 +379,9 @@ fn take_expirations(slot: &sys::Slot, event: &mut sys::Event) -> bool {
         event.fired = slot.fired.load(Relaxed);
         event.user_data = slot.user_data.load(Relaxed);
         // (E), a full barrier: the caller has read the entry of the ring and stored `head` before
-        // this exchange with 0.  (F), the kernel's barrier: the kernel adds the number to the ring
-        // only after it has read this 0.  So the kernel never overwrites an entry that is unread.
+        // this exchange with 0.  (F), the kernel's barrier: the kernel adds the slot's number to
+        // the ring again only after it has read this 0.  So each number is in the ring at most
+        // once.  The ring has room for all slots, so the kernel never overwrites an unread entry.
         if exchange(&slot.expirations, &mut old, 0) {
             return event.expirations != 0;
         }
@@ -408,7 +413,8 @@ impl Library {
             let slot = self.slot(number);
             // Kick a ticker, a periodic timer, before its expirations are taken.  Then the event
             // counts all periods that have passed.  Without the KICK, these periods would make a
-            // second event.  In the process, kick_ticker() itself tests whether a KICK is needed.
+            // second event.  If the library serves the timers, kick_ticker() itself tests whether a
+            // KICK is needed.
             if self.is_in_process() || backs_off(slot) {
                 self.kick_ticker(number);
             }
