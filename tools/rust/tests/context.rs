@@ -120,8 +120,9 @@ fn postpone_moves_only_a_pending_timer() {
     assert_eq!(timer.postpone(at(50)), Ok(true));
     assert_eq!(context.advance(at(49)), Ok(0));
     assert_eq!(timer.postpone(at(60)), Ok(true));
-    // At 10 the engine has read the deadline 50, so it will read the deadline again at 50.  So the
-    // deadline 55 needs no KICK, which makes the engine read it now, although 55 is before 60.
+    // At the time 10, the engine has read the deadline 50.  So it will read the deadline again at
+    // the time 50, early enough for 55.  So the postponement from 60 to 55 needs no KICK, a call
+    // that would make the engine read the deadline now.
     assert_eq!(timer.postpone(at(55)), Ok(true));
     assert_eq!(context.advance(at(56)), Ok(1));
     assert_eq!(context.next_event().unwrap().fired, at(55));

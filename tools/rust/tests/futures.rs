@@ -215,8 +215,9 @@ fn interval_on_a_real_clock_is_not_early_and_does_not_drift() {
 
 #[test]
 fn interval_counts_no_period_of_a_former_owner_of_its_slot() {
-    // One slot for the timer and one for the driver.  The driver's thread may have taken the event
-    // of the former interval when the next interval gets the slot.
+    // The driver uses one of the two slots, so the next interval gets the former one's slot.  By
+    // then the driver's thread may have taken the former interval's event, but not yet processed
+    // it.  The expirations of this event must not count for the next interval.
     let driver = Driver::new(&manual().slots(2)).unwrap();
     for _ in 0..2000 {
         let now = driver.handle().now();
