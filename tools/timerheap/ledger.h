@@ -3,9 +3,9 @@
  * A ledger of armings: each arming must end in exactly one stop or one expiration,
  * or be pending at the end.
  *
- * The ledger performs the operations on a context, and counts for each slot the
- * armings that have not ended.  So a lost timer cannot hide behind another timer
- * that expired twice.
+ * The ledger arms and stops the timers of a context (one open of /dev/timerheap).  For each
+ * slot, it counts the armings that have not ended.  One count for all slots would hide a lost
+ * timer if another timer expired twice.
  */
 #ifndef LEDGER_H
 #define LEDGER_H
@@ -16,17 +16,19 @@
 
 #include "report.h"
 
-/* One call of device_kick() kicks at most this many slots. */
+/* One device_kick() makes the kernel read the new deadlines of at most this many slots. */
 #define LEDGER_KICKS	1024
 
 struct ledger {
 	struct timerheap *th;
 	clockid_t clock;
 	uint32_t slots;
-	uint64_t read, read_ns;	/* events taken by calls that cannot wait; ns for them */
+	/* The events that calls took without waiting, and the time of these calls in ns. */
+	uint64_t read, read_ns;
 	int32_t *pending;	/* for each slot: armings minus stops and expirations */
 	int64_t free_memory;	/* free bytes of the machine before the context was set up */
-	uint32_t kick[LEDGER_KICKS], kicks;	/* armed slots that need a KICK; their number */
+	/* ledger_kick() makes the kernel read the deadlines of the first @kicks slots in @kick. */
+	uint32_t kick[LEDGER_KICKS], kicks;
 	struct report *report;
 };
 

@@ -50,8 +50,8 @@ static double time_each(struct ledger *ledger, uint32_t first, uint32_t last,
 }
 
 /*
- * begin is the time on CLOCK_MONOTONIC at which the run began.  The deadlines of starts are
- * random, from due to due + spread nanoseconds after begin.
+ * @begin: the time on CLOCK_MONOTONIC at which the run began.  arm() sets random deadlines, from
+ * @begin + @due to @begin + @due + @spread nanoseconds.
  */
 static int64_t begin, due, spread;
 static unsigned int seed = 1;
@@ -89,8 +89,9 @@ static void run(struct ledger *ledger, uint32_t n)
 	 * operations take 0.2 us per timer on a fast machine, and 5 us on an emulated one.
 	 * So first arm one hundredth of the timers, with deadlines that allow 15 us per timer,
 	 * and measure the time of a start.  The deadlines of the other timers depend on that time.
-	 * If all starts together take the time t, the earliest deadline is 1 s plus 2 t after
-	 * begin.  postpone() sets that deadline: due - spread / 2.  The 2 t are for:
+	 * postpone() sets the earliest of them, at @begin + @due - @spread / 2.  Choose @due so
+	 * that this deadline is 1 s + 2 t after @begin: t is the time of all starts together.
+	 * The 2 t are for:
 	 *
 	 *	1 t	all starts
 	 *	0.5 t	the stops of 70 % and the postponements of 25 %

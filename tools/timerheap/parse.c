@@ -19,10 +19,11 @@
  *	timer_cancel				the timer was cancelled
  *
  * Kernels whose hrtimer_start has no field was_armed print these cancels for hrtimers, too.  A
- * cancelled timer cannot expire, so the parser recognizes an expired timer with certainty.  When
- * the kernel postpones a timer, it keeps interrupts off between the cancel and the start.  So both
- * events are of the same CPU, which prints no event of another timer between them.  The parser
- * recognizes a postponed timer by this, and by a start at most POSTPONE_MAX after the cancel.
+ * timer that is only cancelled does not expire.  So if an expiry follows the cancel of a timer, the
+ * cancel is always a part of that expiry.  When the kernel postpones a timer, it keeps interrupts
+ * off between the cancel and the start.  So both events are of the same CPU, which prints no event
+ * of another timer between them.  The parser recognizes a postponed timer by this, and by a start
+ * at most POSTPONE_MAX after the cancel.
  *
  * Jiffies.  The times of a timer_list are in jiffies, and the length of a jiffy is not printed.
  * In a timer_start, expires - timeout is the kernel's count of jiffies at the time of the event.
@@ -58,14 +59,15 @@
 #define TIME_MAX	(INT64_MAX / 4)
 
 /*
- * A timer of the kernel.  The kernel reuses freed memory.  So a timer_list and an hrtimer may
- * have the same address, one after the other.
+ * A timer of the kernel.  The kernel reuses freed memory, so a timer_list may have the address of
+ * an earlier hrtimer.  Only @address and @hrtimer together identify a timer.
  */
 struct timer {
 	uint64_t address;
 	uint32_t number;
 	bool hrtimer, armed;
-	size_t cancel;		/* last operation is a cancel: 1 + index in parser->ops; else: 0 */
+	/* If the timer's last operation is a cancel: 1 + its index in parser->ops; else: 0. */
+	size_t cancel;
 };
 
 /* An operation as parsed, while the length of a jiffy is not known yet. */
@@ -246,7 +248,8 @@ static void arm(struct parser *parser, const char *fields, unsigned int cpu, uin
 }
 
 /*
- * Handle a cancel or an expiry of a timer.
+ * Handle a cancel or an expiry of a timer.  Before an expiry, the kernel may print a cancel of the
+ * timer as a part of the expiry.  The trace gets one operation for both: the expiry.
  *
  *	the timer is armed		add the operation
  *	it was cancelled, and expires	change the operation cancel to an expiry

@@ -237,8 +237,9 @@ static void heap_rates(struct heap *heap, const struct heap *before, double seco
 	heap->throttled = rate(heap->throttled - before->throttled, seconds);
 	heap->notified = rate(heap->notified - before->notified, seconds);
 	/*
-	 * In the histogram, store the growth itself, not the growth per second.  A percentile
-	 * depends only on proportions, and a small growth per second would round to 0.
+	 * For each step of the histogram, store by how much its count grew, not the growth per
+	 * second.  A percentile depends only on proportions, and a small growth per second would
+	 * round to 0.
 	 */
 	for (int i = 0; i < SNAPSHOT_STEPS; i++)
 		heap->lateness[i] -= before->lateness[i];
