@@ -299,8 +299,8 @@ unsigned int device_arm(struct timerheap *th, uint32_t slot, int64_t deadline)
 }
 
 /*
- * Count the slots.  The ioctl KICK makes the module check the new deadline of a slot.  The fake
- * device needs no KICK, since device_wait() reads all deadlines.
+ * Count the kicked slots, which a test checks.  The ioctl KICK makes the module check the new
+ * deadline of a slot.  The fake device needs no KICK, since device_wait() reads all deadlines.
  */
 void device_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr)
 {

@@ -11,9 +11,10 @@
  *	read(fd, events, sizeof(events));		read the events of expired slots
  *
  * Each open of the device makes a context: one clock and n slots, to which GROW can add more.  A
- * slot is one timer.  The program chooses the slot, 0 to n - 1, for each timer.  If the program
- * maps the slots and the ring, it seldom needs a system call to stop or postpone a timer, or take
- * an event.  The library libtimerheap implements "The protocol of a mapped slot" below.
+ * slot is one timer.  The program chooses the slot, 0 to n - 1, for each timer.  The program can
+ * map the slots, and the ring: the list of slots that have an event.  Then it seldom needs a system
+ * call to stop or postpone a timer, or take an event.  The library libtimerheap implements
+ * "The protocol of a mapped slot" below.
  * Manual pages: timerheap(4), timerheap(7), and for each call one such as TIMERHEAP_IOC_SETUP(2).
  *
  * Rules for all calls:
@@ -32,10 +33,9 @@
  *    after them no reader gets an event of the former arming.  DRAIN discards none.  Exception: if
  *    a read() or WAIT has taken the event before, but cannot copy it to the program, the event
  *    becomes available again.
- *  - Errors of all calls, read() and mmap() included.  EINVAL: a flag is unknown, or a
- *    reserved field is not 0.  ENOTTY: the request is unknown.  EFAULT: memory at a pointer
- *    cannot be read or written.  EBADFD: SETUP has not been called; INFO works without it.
- *    ENOENT: there is no slot with that number.
+ *  - Errors of all calls, read() and mmap() included.  EINVAL: a flag is unknown, or a reserved
+ *    field is not 0.  ENOTTY: the request is unknown.  EFAULT: memory at a pointer is inaccessible.
+ *    EBADFD: SETUP was not called; INFO works without it.  ENOENT: no slot has that number.
  *  - A call that fails has changed no timer, and has taken no event.  There is one exception:
  *    EFAULT because the program unmaps the memory of the call while the call is running.
  *  - Once a slot was used, no call on it lacks memory.
@@ -218,14 +218,14 @@ struct timerheap_ring {
  *	  which is not 0: KICK
  *
  * (C) and (D) pair: a program that reads the new tail also reads the new slot number.
- * (E) and (F) pair: the kernel adds the number of a slot again only if it finds 0 in
- * @expirations.  By then the program has read the entry and moved head beyond it.  So the
- * kernel never overwrites an entry that the program has not read.
+ * (E) and (F) pair: the kernel adds the number of a slot again only if @expirations is 0.  By then
+ * the program has read the entry and moved head on.  So the kernel overwrites no unread entry.
  *
- * If @expirations is not e, the exchange fails: read e again and go on.  If the number in e is 0,
- * there is no event, but the exchange is necessary: while DISCARDED stays, no expiry adds the slot
- * to the ring.  If the number is not 0, and e has DISCARDED but not READING, first set READING by
- * such an exchange.  A stop removes READING, so a stop after the read of e makes the exchange fail.
+ * If @expirations is no longer e, the exchange fails: continue at the read of e.  If the number in
+ * e is 0, there is no event, but exchange e, too: no expiry adds a slot with DISCARDED to the ring.
+ * If the number is not 0 and e has DISCARDED, a stop and an expiry may restore e, and the exchange
+ * would not fail.  So if e has no READING, first add it by a compare-and-exchange, then continue at
+ * the read of e.  A stop removes READING, so the exchange fails after a stop.
  *
  * A slot with a period of at most half a second backs off while its event is unread.  The kernel
  * checks it after 1, 2, 4, 8, ... periods, and at least once in a second.  @deadline stays the
@@ -322,12 +322,12 @@ struct timerheap_event {
  * @entries:    current heap entries, also of stopped timers; a bucket, a group of timers, is one
  * @started:    timers queued by a start, or by a KICK of a timer that was not queued; also timers
  *              that a call has moved to another CPU
- * @checked:    timers that an expiry run has checked; those of kernel modules only if they were due
+ * @checked:    timers that expiry runs (see @runs) checked; those of kernel modules only if due
  * @requeued:   timers that were requeued because a call has modified them; timers of kernel
  *              modules, also if a run has found that they are not due yet
  * @removed:    stopped timers removed from a heap or a bucket
  * @handed_over: heaps with timers that were handed over to another CPU
- * @runs:       expiry runs
+ * @runs:       expiry runs: each expires due timers of one heap
  * @throttled:  of @runs, those that ended because they had used up the CPU budget
  * @notified:   how often a CPU was notified that the first deadline of its heap is now earlier
  * @bucketed:   timers in buckets now: most timers with slack, and some timers without
@@ -335,12 +335,12 @@ struct timerheap_event {
  * @cpu_time:   the CPU time that was charged for timers, in nanoseconds
  * @deferred_notifications: notifications that were deferred by a limit of CPU time
  * @stolen:     of @runs, those of another CPU's heap, since that CPU was stuck ("steal_us")
- * @stolen_by_watchdog: of @stolen, those that the watchdog has started
+ * @stolen_by_watchdog: of @stolen, those started by one of two hrtimers that watch for stuck CPUs
  *
- * @entries and the fields after it, without @user_cpu_percent, are counters: with CAP_SYS_ADMIN
- * those of the machine, otherwise those of the user's contexts, and 0 before SETUP.  All contexts
- * with TIMERHEAP_UNLIMITED count as those of one user.  @entries and @bucketed are current values.
- * Two counters may be of different moments.  TIMERHEAP_IOC_INFO(2) and timerheap(8) have details.
+ * With CAP_SYS_ADMIN, the fields from @entries on, without @user_cpu_percent, are those of the
+ * machine, otherwise those of the user's contexts, and 0 before SETUP.  All contexts with
+ * TIMERHEAP_UNLIMITED count as those of one user.  @entries and @bucketed are current values, the
+ * others counters.  Two may be of different moments.  See TIMERHEAP_IOC_INFO(2) and timerheap(8).
  */
 struct timerheap_info {
 	__u32 version;
@@ -542,8 +542,8 @@ struct timerheap_get {
  * @count:    out: number of events written.  It is below @min if the timeout has passed, the clock
  *            was stepped, @events can be written only in part, or a signal has arrived, see below
  * @until:    0; otherwise the absolute time until which to wait, instead of @timeout.
- *            out: 0 after success, ECANCELED, or EFAULT for @events; after EINTR, the time
- *            at which a relative @timeout passes; otherwise unchanged
+ *            out: 0 if the call succeeds, or fails with ECANCELED or with EFAULT for @events; the
+ *            time at which a relative @timeout passes if it fails with EINTR; otherwise unchanged
  *
  * Events that are available are taken even if the timeout has passed.  O_NONBLOCK has no effect.
  *
@@ -734,11 +734,11 @@ struct timerheap_advance {
  * @next:     out: the timers that were due before this time have expired, and their events are
  *            available or were taken.  TIMERHEAP_NEVER: no timer is due at any time
  *
- * The call waits for about 1 ms at most, so @next may have passed when it returns.  @next may be
- * earlier than the next expiry, such as the old deadline of a stopped or postponed timer.
- * @next may be later if a periodic slot has an unread event, the program keeps changing a slot, or
- * the clock is stepped back.  @next does not cover a timer that a thread starts, changes or kicks
- * during the call or later.  A timer with slack is due at its rounded deadline.
+ * The call waits for about 1 ms at most.  If a due timer has not expired by then, @next has passed.
+ * @next may be earlier than the next expiry, such as the old deadline of a stopped or postponed
+ * timer.  @next may be later if a periodic slot has an unread event, the program keeps changing a
+ * slot, or the clock is stepped back.  @next does not cover a timer that a thread starts, changes
+ * or kicks during the call or later.  A timer with slack is due at its rounded deadline.
  */
 struct timerheap_sync {
 	__u32 flags;
@@ -771,8 +771,8 @@ struct timerheap_sync {
  * cmd.  No request occupies a worker of io_uring while it waits.
  *
  *	KICK	as the ioctl, for 1024 slots at most.  Result: @done.  A signal ends it early
- *	WAIT	completes when the ring has @nr entries or more.  Result: their number.  Takes no
- *		event.  A clock step, which read() then reports, ends it, too.  Since Linux 6.8
+ *	WAIT	(since Linux 6.8) completes when the ring has @nr entries or more.  Result: their
+ *		number.  Takes no event.  A clock step, which read() then reports, ends it, too
  *	CANCEL	ends the pending WAITs with the same @arg.  Result: their number, or ENOENT
  *
  * IORING_URING_CMD_MULTISHOT with IOSQE_BUFFER_SELECT (since Linux 6.18): WAIT completes again when
