@@ -35,7 +35,7 @@ module_param_named(heaps, theap_heaps, uint, 0444);
 MODULE_PARM_DESC(heaps, "Heaps of each user per clock, at most one per CPU (default 0: one per CPU)");
 
 module_param_named(verify, theap_verify, bool, 0444);
-MODULE_PARM_DESC(verify, "Check a heap after each change of its queue; slow, for tests (default N)");
+MODULE_PARM_DESC(verify, "Check a heap after most changes of its queue; slow, for tests (default N)");
 
 module_param_named(delay_us, theap_delay_us, uint, 0444);
 MODULE_PARM_DESC(delay_us, "Tests: lengthen 1 in 8 transient states by up to this many us (0 to 1000, default 0)");

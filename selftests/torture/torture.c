@@ -48,7 +48,7 @@ module_param(timers, uint, 0444);
 MODULE_PARM_DESC(timers, "Number of timers (default 200)");
 
 module_param_named(verify, theap_verify, bool, 0444);
-MODULE_PARM_DESC(verify, "Check a heap after each change of its queue");
+MODULE_PARM_DESC(verify, "Check a heap after most changes of its queue");
 
 module_param_named(delay_us, theap_delay_us, uint, 0444);
 MODULE_PARM_DESC(delay_us, "Lengthen 1 in 8 transient states by up to this many microseconds");
