@@ -251,16 +251,14 @@ static bool __theap_run_bucket(struct theap_queue *queue, struct theap_run *run,
 	s64 from = __theap_bucket_close(queue, bucket);
 	unsigned int share = THEAP_EARLY_SHARE;
 
-	if (!*budget)
-		return true;
 	while (*budget) {
 		struct theap_timer *timer = __theap_bucket_first(queue, bucket);
 
+		(*budget)--;
 		if (!timer) {
 			__theap_bucket_drop(queue, bucket);
 			return true;
 		}
-		(*budget)--;
 		__theap_run_one(queue, run, timer);
 		/*
 		 * Return if the extraction visits the bucket no longer, for one of three reasons.
@@ -298,8 +296,8 @@ static bool __theap_run_extract(struct theap_queue *queue, struct theap_run *run
 	while ((entry = theap_extract_next(&queue->heap, run->now, budget))) {
 		struct theap_timer *timer = theap_node_timer(entry->node);
 
-		(*budget)--;
 		if (!theap_timer_is_bucket(timer)) {
+			(*budget)--;
 			__theap_run_one(queue, run, timer);
 		} else if (!__theap_run_bucket(queue, run, timer, budget)) {
 			theap_extract_skip(&queue->heap);

@@ -393,6 +393,48 @@ static void get_spare_buckets(struct kunit *test, struct theap_queue *queue)
 }
 
 /*
+ * If a run begins late, and at most this many timers of the queue are due, one batch of the run has
+ * all of them: each takes at most two steps of the batch.
+ */
+#define IN_ORDER	(IS_ENABLED(CONFIG_PREEMPT_RT) ? 7 : 30)
+
+/*
+ * Each timer of the test is alone in an early bucket, which is due before the timer.  The run begins
+ * so late that all timers are due.  They expire in the order of their deadlines.
+ */
+static void early_timers_each_in_own_bucket_expire_in_order_if_run_is_late(struct kunit *test)
+{
+	const unsigned int nr = IN_ORDER;
+	struct test_timer *t = crowd(test, nr + 1);
+	unsigned int i;
+	s64 now;
+
+	/* The first timer with a far deadline lets the queue allocate buckets. */
+	test_start_slack(&t[nr], test_now() + FAR, 0);
+	get_spare_buckets(test, test_queue());
+	local_bh_disable();
+	now = test_now();
+	for (i = 0; i < nr; i++) {
+		/* 150 to 240 ms ahead, at least 3 ms apart: the buckets are for spans of 1 ms. */
+		s64 ahead = (150 + 3 * (i * 11 % nr)) * NSEC_PER_MSEC;
+
+		test_start_slack(&t[i], now + ahead, 0);
+		KUNIT_EXPECT_TRUE(test, in_bucket(&t[i]));
+	}
+	test_busy_wait(250 * NSEC_PER_MSEC);
+	local_bh_enable();
+	for (i = 0; i < nr; i++)
+		KUNIT_EXPECT_TRUE(test, test_settles_at(&t[i].called, 1));
+	for (i = 1; i < nr; i++) {
+		const struct test_timer *later = &t[i], *first = &t[i - 1];
+
+		if (later->deadline < first->deadline)
+			swap(later, first);
+		KUNIT_EXPECT_LT(test, first->order, later->order);
+	}
+}
+
+/*
  * When an early bucket is due, before its timers, a run may move them to other buckets, but a run
  * cannot allocate.  So starts in a crowded queue, one with many timers, let the queue allocate
  * buckets if few are spare (have no timers).  theap_buckets_trim() frees none of these buckets.
@@ -697,6 +739,7 @@ static struct kunit_case early_cases[] = {
 	KUNIT_CASE(early_timer_moves_to_another_early_bucket_if_check_postpones_it),
 	KUNIT_CASE(early_run_dequeues_timer_if_check_and_expire_return_no_deadline),
 	KUNIT_CASE(early_bucket_gets_expired_timer_that_stays_queued),
+	KUNIT_CASE(early_timers_each_in_own_bucket_expire_in_order_if_run_is_late),
 	KUNIT_CASE(early_crowded_queue_allocates_spare_buckets_and_trim_frees_none),
 	KUNIT_CASE(early_timer_deadline_ignores_slack_set_after_start),
 	KUNIT_CASE(early_timer_due_soon_at_same_time_as_previous_timer_gets_a_bucket),
