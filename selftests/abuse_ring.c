@@ -27,9 +27,9 @@ FIXTURE(abuse_ring)
 };
 
 /*
- * Write wrong heads again and again, so that a reader rarely finds the ring empty.  The slots of
- * these entries have no events, so a reader removes entries and gets no event.  End after
- * 2 * TOO_LONG, so that a call that these heads prolong ends, too.
+ * Write a wrong head again and again, so that a reader rarely finds the ring empty.  The entries
+ * from the wrong head to the tail name slots without events.  So a reader removes these entries
+ * and gets no event.  End after 2 * TOO_LONG.  Then a call that the wrong heads prolong ends, too.
  */
 static void scribble(struct th_map *map)
 {

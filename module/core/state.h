@@ -178,7 +178,7 @@ static inline void theap_running_to_no_status(atomic_t *status)
 	__theap_leave(status, THEAP_RUNNING, THEAP_NO_STATUS);
 }
 
-/* RUNNING -> WAITING: the run has queued the timer again, at a deadline or for another try */
+/* RUNNING -> WAITING: requeued at its deadline, or in 50 us if another run has yet to call it */
 static inline void theap_running_to_waiting(atomic_t *status)
 {
 	__theap_leave(status, THEAP_RUNNING, THEAP_WAITING);

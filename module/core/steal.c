@@ -214,7 +214,8 @@ enum theap_scan {
  * With THEAP_SCAN_FIND run no queue: end at the first stuck queue of @clocks, and let the next scan
  * begin with that queue.
  *
- * Return: whether the scan ended early: a task has found a stuck queue, or no budget is left.
+ * Return: true: the scan ended early.  With THEAP_SCAN_FIND, it has found a stuck queue; otherwise,
+ * the CPU has no budget left.  false: the scan has visited all queues that it was to visit.
  */
 static bool theap_steal_scan(struct theap_thief *thief, unsigned long clocks, unsigned int nr,
 			     enum theap_scan scan)

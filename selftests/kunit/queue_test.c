@@ -459,7 +459,7 @@ static void queue_waker_is_called_once_per_run(struct kunit *test)
  * second run request the waker, that run calls it, too.  Here 9 timers of the second run request
  * the waker, and the second run calls it once.
  */
-static void queue_waker_of_stuck_run_is_called_by_another_run(struct kunit *test)
+static void queue_callback_requested_in_two_runs_is_called_even_if_one_is_stuck(struct kunit *test)
 {
 	struct theap_waker shared = { .function = count_wake };
 	struct theap_waker unshared = { .function = count_wake };
@@ -720,7 +720,7 @@ static struct kunit_case queue_cases[] = {
 	KUNIT_CASE(queue_start_stop_and_postpone_work_despite_extraction_holes),
 	KUNIT_CASE(queue_stop_sync_dequeues_timer_despite_hole_at_end_of_heap),
 	KUNIT_CASE(queue_waker_is_called_once_per_run),
-	KUNIT_CASE(queue_waker_of_stuck_run_is_called_by_another_run),
+	KUNIT_CASE(queue_callback_requested_in_two_runs_is_called_even_if_one_is_stuck),
 	KUNIT_CASE(queue_run_calls_wakers_before_it_expires_newly_due_timers),
 	KUNIT_CASE(queue_wakers_are_charged_to_budget),
 	KUNIT_CASE(queue_restart_in_the_past_is_throttled),

@@ -415,7 +415,7 @@ static void slot_fields_agree_with_timer_after_start_modify_stop(struct kunit *t
  * KICK acts on the stored deadline.  If the deadline is 0, KICK stops the slot.  If the
  * deadline is due, the slot expires.  If the deadline is later, the slot's timer is queued.
  */
-static void slot_kick_stops_expires_or_queues_slot_by_stored_deadline(struct kunit *test)
+static void slot_kick_acts_on_stored_deadline_that_is_0_or_due_or_later(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
@@ -727,7 +727,7 @@ static struct kunit_case slot_cases[] = {
 	KUNIT_CASE(slot_check_that_fails_to_add_expirations_does_not_back_off),
 	KUNIT_CASE(slot_back_off_stores_next_check_time_with_namespace_offset),
 	KUNIT_CASE(slot_fields_agree_with_timer_after_start_modify_stop),
-	KUNIT_CASE(slot_kick_stops_expires_or_queues_slot_by_stored_deadline),
+	KUNIT_CASE(slot_kick_acts_on_stored_deadline_that_is_0_or_due_or_later),
 	KUNIT_CASE(slot_expires_in_next_check_if_exchange_of_deadline_fails),
 	KUNIT_CASE(slot_check_adds_expirations_that_earlier_check_failed_to_add),
 	KUNIT_CASE(slot_kick_retries_until_it_has_added_expirations_to_count),

@@ -155,8 +155,11 @@ static void watchdog_is_woken_by_start_even_if_hrtimer_is_armed_earlier(struct k
 	KUNIT_EXPECT_FALSE(test, watchdog_sleeps());
 }
 
-/* A start during a run wakes the watchdog, since the CPU of the run may get stuck. */
-static void watchdog_wakes_for_start_during_run(struct kunit *test)
+/*
+ * If a timer is started while an expiry run is in progress, the start wakes the watchdog.  The CPU
+ * of the run may get stuck, and then only the watchdog finds the timer.
+ */
+static void watchdog_is_woken_by_timer_start_during_expiry_run(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
 	bool sleeps;
@@ -442,7 +445,7 @@ static struct kunit_case watchdog_cases[] = {
 	KUNIT_CASE(watchdog_sleep_is_shorter_than_time_to_next_deadline),
 	KUNIT_CASE(watchdog_wakes_for_earlier_deadline),
 	KUNIT_CASE(watchdog_is_woken_by_start_even_if_hrtimer_is_armed_earlier),
-	KUNIT_CASE(watchdog_wakes_for_start_during_run),
+	KUNIT_CASE(watchdog_is_woken_by_timer_start_during_expiry_run),
 	KUNIT_CASE(watchdog_steals_stuck_queue),
 	KUNIT_CASE(watchdog_timer_overdue_by_half_a_period_moves_to_another_cpu),
 	KUNIT_CASE(watchdog_timer_of_offline_cpu_moves_to_another_cpu),

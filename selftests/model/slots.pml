@@ -118,7 +118,11 @@ inline next_check() {
 	fi
 }
 
-/* Set @next to the time of the next check, or to 0 if there is no next check. */
+/*
+ * The kernel checks the slot: it reads the slot's deadline, and expires the slot if the deadline is
+ * due.  Set the caller's variable @next to the time at which the kernel must check the slot again;
+ * 0: the slot is stopped or expired for good, so the kernel need not check it again.
+ */
 inline check_deadline() {
 	do
 	:: true ->

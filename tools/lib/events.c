@@ -72,9 +72,13 @@ static uint64_t deadline_at(const struct timerheap *th, uint32_t position)
  */
 
 /*
- * Record in program[GAP] that the number @slot is missing in the ring, at the position @gap.  The
- * fences keep the compiler from moving other stores across this store.  A kill happens between two
- * instructions of this thread, so the fences need no instruction.
+ * Record in program[GAP] that the number @slot is missing in the ring, at the position @gap.  If
+ * the program is killed during the sort, restore_sort() in another process reads this record, and
+ * writes the number back into the ring.
+ *
+ * The record must fit the ring at the moment of the kill.  So the fences keep the compiler from
+ * moving other stores across this store.  They need no instruction of the CPU: a kill ends this
+ * thread between two of its instructions, so all its stores up to there have taken effect.
  */
 static void set_gap(struct timerheap *th, uint32_t slot, uint32_t gap)
 {

@@ -96,7 +96,8 @@ static int64_t read_clock(clockid_t clock)
 /*
  * Return: CLOCK_TAI minus CLOCK_REALTIME, a whole number of seconds, in nanoseconds.  The time
  * between the two reads is not counted, unless it is a second or more.  Then the result is too
- * large, and the descriptor becomes readable too early, which only costs another arming.
+ * large.  arm() subtracts the result from a deadline, so it arms the context's timerfd too early.
+ * That is harmless: the timerfd wakes the program too early, and is then armed again.
  */
 static uint64_t tai_offset(void)
 {

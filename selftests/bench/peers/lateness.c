@@ -141,7 +141,11 @@ static const struct contender {
 	const struct peer *others;
 	void (*wait)(void *set);	/* NULL: the peer waits in its reap() */
 	bool ordinary;			/* the reader has no real-time priority */
-	bool idle;			/* measured only in the situation "pending" */
+	/*
+	 * Measure this contender only while the neighbor is idle.  That is the situation "pending":
+	 * the deadlines of the neighbor's timers are an hour or more away, so none of them expires.
+	 */
+	bool idle;
 	uint32_t most;			/* the most other timers to measure with; 0: no limit */
 } contenders[] = {
 	{ .name = "timerheap, poll", .peer = &mapped_slots, .wait = wait_by_poll },
