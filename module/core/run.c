@@ -241,6 +241,7 @@ static void __theap_run_one(struct theap_queue *queue, struct theap_run *run,
  * are due now are handled first.  If @from is earlier than that, rekey it to @from, since its
  * timers may be due from then on.
  *
+ * @budget is not 0: each timer takes 1 of it, and so does an empty bucket.
  * Return: true: go on with other entries; false: timers of the bucket have spent the budget, and
  * the bucket has more.
  */

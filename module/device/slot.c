@@ -742,7 +742,7 @@ void theap_slot_try_kick(struct theap_slot_page *page, u32 index, bool *wake)
  * @ended:   out: the old deadline, and the number of expirations discarded
  *
  * Context: task, may sleep.  If the task is killed while the program keeps storing to the slot, the
- * slot stays armed.  STOP may or may not have discarded its expirations then.
+ * slot may stay armed.  STOP may or may not have discarded its expirations then.
  */
 void theap_slot_disarm(struct theap_slot_page *page, u32 index, bool discard,
 		       struct theap_ended *ended)

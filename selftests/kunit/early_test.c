@@ -406,22 +406,24 @@ static void early_timers_each_in_own_bucket_expire_in_order_if_run_is_late(struc
 {
 	const unsigned int nr = IN_ORDER;
 	struct test_timer *t = crowd(test, nr + 1);
-	unsigned int i;
+	unsigned int i, used;
 	s64 now;
 
 	/* The first timer with a far deadline lets the queue allocate buckets. */
 	test_start_slack(&t[nr], test_now() + FAR, 0);
 	get_spare_buckets(test, test_queue());
 	local_bh_disable();
+	used = test_queue()->buckets.used;
 	now = test_now();
 	for (i = 0; i < nr; i++) {
-		/* 150 to 240 ms ahead, at least 3 ms apart: the buckets are for spans of 1 ms. */
-		s64 ahead = (150 + 3 * (i * 11 % nr)) * NSEC_PER_MSEC;
+		/* 300 to 390 ms ahead, at least 3 ms apart: a bucket is for a span of 2^21 ns. */
+		s64 ahead = (300 + 3 * (i * 11 % nr)) * NSEC_PER_MSEC;
 
 		test_start_slack(&t[i], now + ahead, 0);
 		KUNIT_EXPECT_TRUE(test, in_bucket(&t[i]));
 	}
-	test_busy_wait(250 * NSEC_PER_MSEC);
+	KUNIT_EXPECT_EQ(test, test_queue()->buckets.used, used + nr);
+	test_busy_wait(400 * NSEC_PER_MSEC);
 	local_bh_enable();
 	for (i = 0; i < nr; i++)
 		KUNIT_EXPECT_TRUE(test, test_settles_at(&t[i].called, 1));

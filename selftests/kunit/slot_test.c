@@ -549,6 +549,7 @@ static void slot_stop_discards_expirations_that_check_failed_to_add(struct kunit
 	contended_xchgs = 2;
 	contended_slot = slot;
 	theap_slot_disarm(st->page, 3, true, &ended);
+	contended_slot = NULL;
 	KUNIT_EXPECT_EQ(test, contended_cmpxchgs + contended_xchgs, 0);
 	KUNIT_EXPECT_EQ(test, contended_queued, TIMERHEAP_CHECKING);
 	KUNIT_EXPECT_EQ(test, ended.deadline, T0 + NSEC_PER_SEC);

@@ -31,11 +31,12 @@
 
 /*
  * The slot.  @deadline: the slot has a deadline, so it is pending.  @checking: the kernel is
- * checking the slot; in the code, its field @queued is CHECKING.  @count, @discarded and @reading
- * are the number and the two flags in the field @expirations.  @data is the field @user_data, which
- * the reader copies into the event.
+ * checking the slot; in the code, its field @queued is CHECKING.  @claimed: the kernel has claimed
+ * the timer, for a check or for the call STOP.  @count, @discarded and @reading are the number and
+ * the two flags in the field @expirations.  @data is the field @user_data, which the reader copies
+ * into the event.
  */
-bool deadline, checking
+bool deadline, checking, claimed
 byte count, data
 bool discarded, reading
 bool in_ring
@@ -118,21 +119,28 @@ inline stop() {
 }
 
 /*
- * The user stops the timer by the call STOP.  The kernel claims the timer, which excludes checks:
- * here it sets checking.  It first discards the expirations, and then removes the deadline.
+ * The user stops the timer by the call STOP.  The kernel claims the timer, which excludes checks,
+ * but not the other user.  It first discards the expirations, and then removes the deadline.  The
+ * removal may fail for contention: then the kernel ends the claim, and tries both again.
  */
 inline stop_by_call() {
-	atomic { !checking -> checking = true };
+	do
+	:: true ->
+		atomic { !claimed -> claimed = true };
 #ifndef M_CALL_DOES_NOT_DISCARD
-	discard_unread();
+		discard_unread();
 #endif
-	atomic {
-		if :: deadline -> ended++ :: else fi;
-		deadline = false;
-		periods = 0;
-		oldest = arming + 1
-	};
-	checking = false
+		if
+		:: claimed = false
+		:: atomic {
+			if :: deadline -> ended++ :: else fi;
+			deadline = false;
+			periods = 0;
+			oldest = arming + 1 };
+			claimed = false;
+			break
+		fi
+	od
 }
 
 /* The user starts the timer in shared memory. */
@@ -205,7 +213,7 @@ active [2] proctype kernel() {
 	bool due, first;
 	byte mine;	/* the arming that expires */
 end:	do
-	:: atomic { deadline && !checking -> checking = true };
+	:: atomic { deadline && !claimed -> claimed = true; checking = true };
 		atomic {
 			due = deadline;
 			if
@@ -217,7 +225,7 @@ end:	do
 			:: else
 			fi };
 #ifdef M_CHECK_ENDS_EARLY
-		checking = false;
+		atomic { checking = false; claimed = false };
 #endif
 		if
 		:: due ->
@@ -228,7 +236,7 @@ end:	do
 		:: else
 		fi;
 #ifndef M_CHECK_ENDS_EARLY
-		checking = false;
+		atomic { checking = false; claimed = false };
 #endif
 		if
 		:: first -> atomic { assert(!in_ring); in_ring = true }

@@ -266,10 +266,11 @@ inline exchange_deadline(if_pending) { atomic {
 } }
 
 /*
- * STOP: clear @queued, then @deadline, and then cancel the timer.  Before that, STOP discards the
- * expirations of the slot, and DRAIN adds those that the kernel keeps: discard.pml has the discard.
- * So a program that reads the
+ * STOP: clear @queued, then @deadline, and then cancel the timer.  So a program that reads the
  * deadline 0, and starts the slot, also reads 0 in @queued, and kicks the slot.
+ *
+ * First, STOP discards the expirations of the slot, and DRAIN adds those that the kernel keeps.
+ * This model leaves out both; discard.pml has the discard.
  */
 inline disarm() {
 	claim();

@@ -253,7 +253,7 @@ struct timerheap_ring {
  *               Not before @deadline, unless the clock is stepped back while the event is read
  *
  * Events are in the order in which the timers expire.  On one CPU that is the order of deadlines,
- * unless a timer has slack, or over 30 timers (7 on PREEMPT_RT) are due at once.  A timer that was
+ * unless a timer has slack, or a run handles over 30 timers (7 on PREEMPT_RT).  A timer that was
  * postponed in mapped memory may expire in order of its old deadline.  To sort events, see SYNC.
  */
 struct timerheap_event {
