@@ -58,9 +58,7 @@ static uint64_t random_span(void)
 /* Count in m.wrong a result of the engine that differs from the model's.  Print the first one. */
 static void expect(uint64_t model, uint64_t engine, const char *operation, uint32_t slot)
 {
-	if (model == engine)
-		return;
-	if (!m.wrong++)
+	if (model != engine && !m.wrong++)
 		printf("# %s of slot %u at %llu: %lld, not %lld\n", operation, slot,
 		       (unsigned long long)m.now, (long long)engine, (long long)model);
 }
@@ -376,11 +374,9 @@ TEST_F_TIMEOUT(engines, kernel_gives_same_events_as_model, 120)
 
 static struct timerheap *open_in_process(clockid_t clock)
 {
-	struct timerheap_setup setup = {
-		.clock = clock, .slots = 4, .flags = TIMERHEAP_IN_PROCESS,
-	};
+	struct timerheap_setup s = { .clock = clock, .slots = 4, .flags = TIMERHEAP_IN_PROCESS };
 
-	return timerheap_open_setup(&setup);
+	return timerheap_open_setup(&s);
 }
 
 /* Take all events.  Return: how many there were. */
@@ -397,9 +393,7 @@ static int drain(struct timerheap *th)
 /* The descriptor is readable from the first deadline on, until timerheap_next() finds no event. */
 TEST_F(engines, descriptor_of_engine_in_process_is_readable_from_first_deadline)
 {
-	static const clockid_t clocks[] = {
-		CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME, CLOCK_TAI,
-	};
+	const clockid_t clocks[] = { CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME, CLOCK_TAI };
 
 	for (int i = 0; i < 4; i++) {
 		struct timerheap *th = open_in_process(clocks[i]);
@@ -670,28 +664,34 @@ TEST_F(engines, pthread_cancel_does_not_end_thread_that_holds_lock_of_context)
 
 /*
  * A timer that was stopped or postponed may wake timerheap_wait(), which then sleeps again.  The
- * spans are long enough that a slow machine starts each timer before its deadline.
+ * spans are long enough for a slow machine.  A stop by the host may count as CPU time: try 5 times.
  */
 TEST_F(engines, wait_sleeps_again_after_wake_up_by_stopped_timer)
 {
-	struct timerheap *th = open_in_process(CLOCK_REALTIME);
-	int64_t end, used = clock_now(CLOCK_PROCESS_CPUTIME_ID);
+	int64_t end, used = SEC;
 
-	ASSERT_NE(NULL, th);
-	for (int i = 0; i < 4; i++)
-		ASSERT_EQ(0, timerheap_start(th, i, timerheap_now(th) + (i + 1) * 100 * MSEC));
-	timerheap_stop(th, 0);
-	timerheap_postpone(th, 1, timerheap_now(th) + 1000 * SEC);
-	EXPECT_EQ(1, timerheap_wait(th, LOST));
-	nap(200 * MSEC);
-	EXPECT_EQ(2, drain(th));
-	ASSERT_EQ(0, timerheap_start(th, 0, timerheap_now(th) + 100 * MSEC));
-	timerheap_stop(th, 0);
-	end = now() + 300 * MSEC;
-	EXPECT_EQ(0, timerheap_wait(th, 300 * MSEC));
-	EXPECT_LE(end, now());
-	EXPECT_GT(150 * MSEC, clock_now(CLOCK_PROCESS_CPUTIME_ID) - used);
-	timerheap_close(th);
+	for (int tries = 0; tries < 5 && used >= 150 * MSEC; tries++) {
+		struct timerheap *th = open_in_process(CLOCK_REALTIME);
+
+		ASSERT_NE(NULL, th);
+		used = -clock_now(CLOCK_PROCESS_CPUTIME_ID);
+		for (int i = 0; i < 4; i++)
+			ASSERT_EQ(0, timerheap_start(th, i,
+						     timerheap_now(th) + (i + 1) * 100 * MSEC));
+		timerheap_stop(th, 0);
+		timerheap_postpone(th, 1, timerheap_now(th) + 1000 * SEC);
+		EXPECT_EQ(1, timerheap_wait(th, LOST));
+		nap(200 * MSEC);
+		EXPECT_EQ(2, drain(th));
+		ASSERT_EQ(0, timerheap_start(th, 0, timerheap_now(th) + 100 * MSEC));
+		timerheap_stop(th, 0);
+		end = now() + 300 * MSEC;
+		EXPECT_EQ(0, timerheap_wait(th, 300 * MSEC));
+		EXPECT_LE(end, now());
+		used += clock_now(CLOCK_PROCESS_CPUTIME_ID);
+		timerheap_close(th);
+	}
+	EXPECT_GT(150 * MSEC, used);
 }
 
 #define STARTERS	2
