@@ -266,22 +266,24 @@ int timerheap_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr)
 
 int timerheap_flush(struct timerheap *th, struct timerheap_kicks *kicks)
 {
-	uint32_t nr = kicks->nr;
+	uint32_t done = 0;
 	int error = 0;
 
-	kicks->nr = 0;
-	for (uint32_t done = 0; done < nr; ) {
-		int kicked = timerheap_kick(th, kicks->slots + done, nr - done);
+	while (done < kicks->nr) {
+		int kicked = timerheap_kick(th, kicks->slots + done, kicks->nr - done);
 
 		if (kicked < 0) {
-			error = error ? error : kicked;
-			if (kicked != -ENOENT)
+			error = kicked;
+			if (error != -ENOENT)
 				break;
 			/* The first number of the call is not that of a slot: skip the number. */
 			kicked = 1;
 		}
 		done += kicked;
 	}
+	/* After an error, keep the slots that need a KICK, so that the next flush makes it. */
+	kicks->nr -= done;
+	memmove(kicks->slots, kicks->slots + done, kicks->nr * sizeof(*kicks->slots));
 	return error;
 }
 

@@ -27,9 +27,8 @@
  *
  * Rules for all functions:
  *
- *  - A time is absolute, in nanoseconds on the context's clock.  A duration is in nanoseconds.  A
- *    deadline of 0 counts as 1, which has passed.  A time above TIMERHEAP_NEVER counts as
- *    TIMERHEAP_NEVER.
+ *  - A time is absolute, in ns on the context's clock.  A duration is in ns, too.  A deadline of 0
+ *    counts as 1, which has passed.  A time above TIMERHEAP_NEVER counts as TIMERHEAP_NEVER.
  *  - A function that returns an int or an int64_t returns a negative error number when it fails.
  *    A function that has failed has changed nothing, unless its comment describes a change.
  *    Exceptions: if a KICK fails, the new deadline or slack stays stored; a loop, see below, may
@@ -116,8 +115,7 @@ struct timerheap *__timerheap_open(struct timerheap_setup *setup, size_t size, u
  * Return: the context; or NULL with errno: an error of open() on /dev/timerheap, or of
  * timerfd_create(); EINVAL: the clock or the number of slots is invalid; ENOSPC: the user would
  * exceed the module's limit max_user_memory; ENOMEM; EPROTONOSUPPORT: the library does not know the
- * program's __TIMERHEAP_PROTOCOL; or only the kernel may serve the timers, and has another layout
- * of mapped memory.
+ * program's __TIMERHEAP_PROTOCOL; or only the kernel may serve, and has another layout of memory.
  */
 static inline struct timerheap *timerheap_open(clockid_t clock, uint32_t slots)
 {
@@ -194,8 +192,7 @@ const char *timerheap_engine(const struct timerheap *th);
  * fork(), return -1 until timerheap_reopen().
  *
  * If the process serves the timers, ioctls of the device fail on the descriptor.  Without
- * TIMERHEAP_THREAD, the descriptor is then also readable when a timer is due, until a wait or a
- * take finds no event.
+ * TIMERHEAP_THREAD, it is then also readable when a timer is due, until a call finds no event.
  */
 static inline int timerheap_fd(const struct timerheap *th)
 {
@@ -393,23 +390,28 @@ struct timerheap_kicks {
 
 /*
  * Kick the slots of @kicks before the program blocks: one system call, unless a signal or an error
- * ends it.  Return: 0, or the first error of timerheap_kick(); -ENOENT does not end the call.
+ * ends it.  Return: 0; -ENOENT: all other slots were kicked, and @kicks is empty; another error of
+ * timerheap_kick(): @kicks keeps the slots that were not kicked, and the program may call again.
  */
 int timerheap_flush(struct timerheap *th, struct timerheap_kicks *kicks);
 
 /*
  * Start a timer as timerheap_start_periodic() does, or one-shot if @period is 0.  Instead of a
- * KICK, add the slot to @kicks.  If @kicks is full, flush it.  Return: as timerheap_start().
+ * KICK, add the slot to @kicks.  If @kicks is full, flush it.  If a failed flush has left it full
+ * before, kick the slot alone.  Return: as timerheap_start(), or an error of timerheap_flush().
  */
 static inline int timerheap_start_deferred(struct timerheap *th, struct timerheap_kicks *kicks,
 					   uint32_t slot, uint64_t deadline, uint64_t period)
 {
+	const uint32_t max = sizeof(kicks->slots) / sizeof(*kicks->slots);
 	unsigned int armed = timerheap_arm(th, slot, deadline, period);
 	int error = 0;
 
-	if (armed & TIMERHEAP_MUST_KICK)
+	if (armed & TIMERHEAP_MUST_KICK && kicks->nr < max)
 		kicks->slots[kicks->nr++] = slot;
-	if (kicks->nr == sizeof(kicks->slots) / sizeof(*kicks->slots))
+	else if (armed & TIMERHEAP_MUST_KICK)
+		error = __timerheap_kick(th, slot);
+	if (kicks->nr == max)
 		error = timerheap_flush(th, kicks);
 	return error ? error : (int)((armed & TIMERHEAP_WAS_PENDING) + (armed >> 2));
 }
@@ -469,8 +471,7 @@ static inline int timerheap_postpone(struct timerheap *th, uint32_t slot, uint64
 
 /*
  * Stop a timer.  After the return no thread gets an event of the timer until it is started again.
- * So the program may then free memory that the data point to, unless another thread has taken an
- * event and still uses it.
+ * So the program may free memory that the data point to, unless a thread still uses an event of it.
  *
  * The function makes a system call only if the kernel is checking the slot at that moment.  If the
  * process serves the timers, a signal handler must not call it: see "Signals" in libtimerheap(3).
@@ -611,8 +612,7 @@ static inline bool __timerheap_next(struct timerheap *th, struct timerheap_event
  *
  * If the process serves the timers, and the ring is empty, the function expires those that are due.
  * If there is still no event, and the descriptor is readable, one system call makes it unreadable
- * until the next deadline.  With CLOCK_REALTIME and CLOCK_TAI, a call that finds no event always
- * makes a system call.
+ * until the next deadline.  With CLOCK_REALTIME and CLOCK_TAI, each call that finds none does so.
  *
  * The function ignores a number in the ring that is not below the number of slots.  The
  * kernel never writes such a number, but another process may.  Return: true if there was an event.

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * libtimerheap if a KICK fails.
+ *
+ * The engine is what expires the timers of a context: the kernel, or the library in the process.  A
+ * KICK makes the engine check slots.  The fixture replaces the function of the context's engine
+ * that makes KICKs by test_kick(), which can fail.
+ */
+#include <context.h>
+
+#include "library_test.h"
+
+#define SLOTS	600
+#define KICKS	256	/* the most slots of struct timerheap_kicks */
+
+static const struct engine *engine;	/* the engine of the context */
+static struct engine test_engine;	/* a copy of it, with test_kick() */
+static uint32_t left;			/* how many more slots can be kicked */
+static int failure;			/* what a KICK of a further slot returns */
+
+static int test_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr)
+{
+	if (nr && !left)
+		return failure;
+	nr = nr < left ? nr : left;
+	left -= nr;
+	return engine->kick(th, slots, nr);
+}
+
+FIXTURE(kick)
+{
+	struct timerheap *th;
+	struct timerheap_kicks kicks;
+};
+
+FIXTURE_SETUP(kick)
+{
+	REQUIRE_ENGINE();
+	self->th = timerheap_open(TIMERHEAP_CLOCK_MANUAL, SLOTS);
+	ASSERT_NE(NULL, self->th);
+	engine = context_of(self->th)->engine;
+	test_engine = *engine;
+	test_engine.kick = test_kick;
+	context_of(self->th)->engine = &test_engine;
+	left = UINT32_MAX;
+	failure = -EBADF;
+	self->kicks.nr = 0;
+}
+
+FIXTURE_TEARDOWN(kick)
+{
+	timerheap_close(self->th);
+}
+
+/* If the KICK of a slot fails, the slot and those behind it stay in the list. */
+TEST_F(kick, flush_keeps_the_slots_that_it_has_not_kicked)
+{
+	for (uint32_t slot = 0; slot < 5; slot++)
+		ASSERT_EQ(0, timerheap_start_deferred(self->th, &self->kicks, slot, 10, 0));
+	left = 2;
+	EXPECT_EQ(-EBADF, timerheap_flush(self->th, &self->kicks));
+	EXPECT_EQ(3, self->kicks.nr);
+	EXPECT_EQ(-EBADF, timerheap_flush(self->th, &self->kicks));
+	EXPECT_EQ(3, self->kicks.nr);
+	left = UINT32_MAX;
+	EXPECT_EQ(0, timerheap_flush(self->th, &self->kicks));
+	EXPECT_EQ(0, self->kicks.nr);
+	EXPECT_EQ(5, timerheap_advance(self->th, 10, 0));
+}
+
+/* -ENOENT states that all other slots were kicked.  So a flush that keeps a slot returns its error. */
+TEST_F(kick, flush_returns_the_error_of_the_slot_that_it_keeps)
+{
+	self->kicks = (struct timerheap_kicks){ .nr = 3, .slots = { SLOTS, 0, 1 } };
+	left = 2;
+	EXPECT_EQ(-EBADF, timerheap_flush(self->th, &self->kicks));
+	EXPECT_EQ(2, self->kicks.nr);
+	EXPECT_EQ(0, self->kicks.slots[0]);
+}
+
+TEST_HARNESS_MAIN
