@@ -68,7 +68,7 @@ TEST_F(kick, flush_keeps_the_slots_that_it_has_not_kicked)
 	EXPECT_EQ(5, timerheap_advance(self->th, 10, 0));
 }
 
-/* -ENOENT states that all other slots were kicked.  So a flush that keeps a slot returns its error. */
+/* -ENOENT states that all other slots were kicked.  A flush that keeps a slot returns its error. */
 TEST_F(kick, flush_returns_the_error_of_the_slot_that_it_keeps)
 {
 	self->kicks = (struct timerheap_kicks){ .nr = 3, .slots = { SLOTS, 0, 1 } };
@@ -76,6 +76,44 @@ TEST_F(kick, flush_returns_the_error_of_the_slot_that_it_keeps)
 	EXPECT_EQ(-EBADF, timerheap_flush(self->th, &self->kicks));
 	EXPECT_EQ(2, self->kicks.nr);
 	EXPECT_EQ(0, self->kicks.slots[0]);
+}
+
+/*
+ * If a start fills the list, it flushes the list, and leaves an error of the flush to the next
+ * flush: the start has added its slot.
+ */
+TEST_F(kick, start_that_fills_the_list_succeeds_although_the_flush_fails)
+{
+	left = 0;
+	for (uint32_t slot = 0; slot < KICKS; slot++)
+		ASSERT_EQ(0, timerheap_start_deferred(self->th, &self->kicks, slot, 10, 0));
+	EXPECT_EQ(KICKS, self->kicks.nr);
+	EXPECT_EQ(-EBADF, timerheap_flush(self->th, &self->kicks));
+	left = UINT32_MAX;
+	EXPECT_EQ(0, timerheap_flush(self->th, &self->kicks));
+	EXPECT_EQ(KICKS, timerheap_advance(self->th, 10, 0));
+}
+
+/*
+ * If a failed flush has left the list full, the next start kicks its slot alone.  It returns the
+ * error of that KICK, not of the flush that it tries then.
+ */
+TEST_F(kick, start_with_a_full_list_returns_the_error_of_its_own_kick)
+{
+	uint32_t slot = 0;
+
+	left = 0;
+	while (self->kicks.nr < KICKS)
+		timerheap_start_deferred(self->th, &self->kicks, slot++, 10, 0);
+	EXPECT_EQ(-EBADF, timerheap_start_deferred(self->th, &self->kicks, slot, 10, 0));
+	EXPECT_EQ(KICKS, self->kicks.nr);
+	left = 1;
+	EXPECT_EQ(0, timerheap_start_deferred(self->th, &self->kicks, slot + 1, 10, 0));
+	EXPECT_EQ(KICKS, self->kicks.nr);
+	left = UINT32_MAX;
+	EXPECT_EQ(1, timerheap_start_deferred(self->th, &self->kicks, slot, 10, 0));
+	EXPECT_EQ(0, self->kicks.nr);
+	EXPECT_EQ(KICKS + 2, timerheap_advance(self->th, 10, 0));
 }
 
 TEST_HARNESS_MAIN

@@ -397,8 +397,8 @@ int timerheap_flush(struct timerheap *th, struct timerheap_kicks *kicks);
 
 /*
  * Start a timer as timerheap_start_periodic() does, or one-shot if @period is 0.  Instead of a
- * KICK, add the slot to @kicks.  If @kicks is full, flush it.  If a failed flush has left it full
- * before, kick the slot alone.  Return: as timerheap_start(), or an error of timerheap_flush().
+ * KICK, add the slot to @kicks, or kick it if a failed flush has left @kicks full.  If @kicks is
+ * now full, flush it; the next flush returns an error of this one.  Return: as timerheap_start().
  */
 static inline int timerheap_start_deferred(struct timerheap *th, struct timerheap_kicks *kicks,
 					   uint32_t slot, uint64_t deadline, uint64_t period)
@@ -412,7 +412,7 @@ static inline int timerheap_start_deferred(struct timerheap *th, struct timerhea
 	else if (armed & TIMERHEAP_MUST_KICK)
 		error = __timerheap_kick(th, slot);
 	if (kicks->nr == max)
-		error = timerheap_flush(th, kicks);
+		timerheap_flush(th, kicks);
 	return error ? error : (int)((armed & TIMERHEAP_WAS_PENDING) + (armed >> 2));
 }
 
