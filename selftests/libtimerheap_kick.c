@@ -116,4 +116,45 @@ TEST_F(kick, start_with_a_full_list_returns_the_error_of_its_own_kick)
 	EXPECT_EQ(KICKS + 2, timerheap_advance(self->th, 10, 0));
 }
 
+/*
+ * An allocation clears the slack of the former timer, and then makes a KICK.  If the KICK fails,
+ * the slot stays free and keeps its slack, so the next allocation of the slot makes the KICK.
+ */
+TEST_F(kick, alloc_returns_error_and_keeps_the_slot_free_if_its_kick_fails)
+{
+	ASSERT_EQ(0, timerheap_alloc(self->th));
+	ASSERT_EQ(0, timerheap_set_slack(self->th, 0, SEC));
+	timerheap_free(self->th, 0);
+	left = 0;
+	EXPECT_EQ(-EBADF, timerheap_alloc(self->th));
+	left = 1;
+	EXPECT_EQ(0, timerheap_alloc(self->th));
+	EXPECT_EQ(0, left);
+	EXPECT_EQ(0, self->th->slots[0].slack);
+	EXPECT_EQ(0, timerheap_data(self->th, 0));
+	EXPECT_EQ(1, timerheap_alloc(self->th));
+}
+
+/*
+ * While the event of a periodic timer is unread, the engine checks the slot later than at its
+ * deadline.  timerheap_sync() kicks such slots.  Without the KICK, the time that the function
+ * returns could be after a deadline.
+ */
+TEST_F(kick, sync_fails_if_its_kick_fails)
+{
+	uint64_t next;
+
+	for (int slot = 0; slot < 2; slot++)
+		ASSERT_EQ(0, timerheap_start_periodic(self->th, slot, 2, SEC));
+	ASSERT_EQ(2, timerheap_advance(self->th, 2, 0));
+	for (int slot = 0; slot < 2; slot++)
+		self->th->slots[slot].queued = TIMERHEAP_NEVER;
+	left = 1;
+	EXPECT_EQ(-EBADF, timerheap_sync(self->th, &next));
+	left = UINT32_MAX;
+	EXPECT_EQ(0, timerheap_sync(self->th, &next));
+	EXPECT_EQ(SEC + 2, next);
+	EXPECT_EQ(SEC + 2, self->th->slots[1].queued);
+}
+
 TEST_HARNESS_MAIN

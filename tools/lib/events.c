@@ -158,17 +158,24 @@ uint32_t __timerheap_sort(struct timerheap *th, uint32_t max)
 
 /*
  * Kick @nr slots: the kernel, or this process, checks them at once.  If the earliest of their
- * deadlines is then before *@next, lower *@next to that deadline.
+ * deadlines is then before *@next, lower *@next to that deadline.  Return: 0 or a negative error.
  */
-static void kick_and_lower(struct timerheap *th, const uint32_t *slots, uint32_t nr, uint64_t *next)
+static int kick_and_lower(struct timerheap *th, const uint32_t *slots, uint32_t nr, uint64_t *next)
 {
-	timerheap_kick(th, slots, nr);
+	int kicked;
+
+	for (uint32_t done = 0; done < nr; done += kicked) {
+		kicked = timerheap_kick(th, slots + done, nr - done);
+		if (kicked < 0)
+			return kicked;
+	}
 	for (uint32_t i = 0; i < nr; i++) {
 		uint64_t deadline = timerheap_deadline(th, slots[i]);
 
 		if (deadline && deadline < *next)
 			*next = deadline;
 	}
+	return 0;
 }
 
 /*
@@ -177,23 +184,26 @@ static void kick_and_lower(struct timerheap *th, const uint32_t *slots, uint32_t
  * that have passed to the event.  *@next: the time of the next expiry, as SYNC has set it.  SYNC
  * may have set it to the time of such a late check, so lower it to the deadline.  After this,
  * timerheap_next_before() kicks a slot only if the slot backs off again.
+ * Return: 0 or a negative error.
  */
-static void end_back_offs(struct timerheap *th, uint64_t *next)
+static int end_back_offs(struct timerheap *th, uint64_t *next)
 {
 	uint32_t head = th->ring->head, unread = __timerheap_tail(th) - head, slots[256], nr = 0;
+	int error = 0;
 
 	/* There is no event, or another process has written a wrong head or tail. */
 	if (unread - 1 > th->mask)
-		return;
-	for (uint32_t i = 0; i < unread; i++) {
+		return 0;
+	for (uint32_t i = 0; i < unread && !error; i++) {
 		slots[nr] = number_at(th, head + i);
 		if (slots[nr] < timerheap_slots(th) && __timerheap_backs_off(&th->slots[slots[nr]]))
 			nr++;
 		if (nr == sizeof(slots) / sizeof(*slots) || i + 1 == unread) {
-			kick_and_lower(th, slots, nr, next);
+			error = kick_and_lower(th, slots, nr, next);
 			nr = 0;
 		}
 	}
+	return error;
 }
 
 int timerheap_sync(struct timerheap *th, uint64_t *next)
@@ -201,9 +211,10 @@ int timerheap_sync(struct timerheap *th, uint64_t *next)
 	int saved = errno, error = engine_of(th)->sync(th, next);
 
 	errno = saved;
+	if (!error)
+		error = end_back_offs(th, next);
 	if (error)
 		return error;
-	end_back_offs(th, next);
 	__timerheap_sort(th, UINT32_MAX);
 	return 0;
 }

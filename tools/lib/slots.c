@@ -130,14 +130,21 @@ static int take_fresh(struct timerheap *th)
 
 int timerheap_alloc(struct timerheap *th)
 {
-	int slot = pop_free(th);
+	int slot = pop_free(th), error;
+	uint64_t slack;
 
 	if (slot < 0)
 		return take_fresh(th);
 	/* Clear the slack of the former timer, and @user_data, which has a link of the stack. */
 	timerheap_set_data(th, slot, 0);
-	timerheap_set_slack(th, slot, 0);
-	return slot;
+	slack = __atomic_load_n(&th->slots[slot].slack, __ATOMIC_RELAXED);
+	error = timerheap_set_slack(th, slot, 0);
+	if (!error)
+		return slot;
+	/* The KICK has failed.  Restore the slack, so that the next allocation makes the KICK. */
+	__atomic_store_n(&th->slots[slot].slack, slack, __ATOMIC_RELAXED);
+	__timerheap_push_free(th, slot);
+	return error;
 }
 
 /*

@@ -234,7 +234,7 @@ int timerheap_grow(struct timerheap *th, uint32_t slots);
  * The function makes no system call, with two exceptions: the slot was freed with more slack than
  * the context has, or it was never allocated and is the first in a page of memory.
  * Return: a slot that was not allocated; -ENOSPC: all slots are allocated, or the user would exceed
- * the module's limit max_user_memory; -ENOMEM.
+ * the module's limit max_user_memory; -ENOMEM; -EBADF as timerheap_wait().
  */
 int timerheap_alloc(struct timerheap *th);
 

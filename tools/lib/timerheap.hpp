@@ -685,7 +685,7 @@ public:
 	}
 
 protected:
-	/* Allocate a slot.  Throws ENOSPC, ENOMEM: see timerheap_alloc(). */
+	/* Allocate a slot.  Throws ENOSPC, ENOMEM, EBADF: see timerheap_alloc(). */
 	explicit basic_timer(struct timerheap *th) : th_(th)
 	{
 		slot_ = static_cast<std::uint32_t>(
@@ -727,7 +727,7 @@ private:
 /* A timer with data: a number or a pointer, which its events have, too. */
 template <class Clock = std::chrono::steady_clock> class timer : public basic_timer<Clock> {
 public:
-	/* Allocate a slot.  Throws ENOSPC, ENOMEM: see timerheap_alloc(). */
+	/* Allocate a slot.  Throws ENOSPC, ENOMEM, EBADF: see timerheap_alloc(). */
 	explicit timer(context<Clock> &context) : basic_timer<Clock>(context.native()) {}
 
 	/* Set the data of events that are taken from now on.  Threads that set it need a lock. */
@@ -751,7 +751,7 @@ public:
 template <class F, class Clock = std::chrono::steady_clock>
 class callback_timer : private detail::node, public basic_timer<Clock> {
 public:
-	/* Allocate a slot.  Throws ENOSPC, ENOMEM: see timerheap_alloc(); what F throws. */
+	/* Allocate a slot.  Throws ENOSPC, ENOMEM, EBADF: see timerheap_alloc(); what F throws. */
 	callback_timer(loop<Clock> &loop, F function)
 		: node{call_function}, basic_timer<Clock>(loop.native()),
 		  function_(std::move(function)) { attach(); }

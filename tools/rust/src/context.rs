@@ -191,7 +191,7 @@ impl Handle {
     /// # Errors
     ///
     /// [`Error::NoSlot`]: all slots are in use until [`Context::grow`], or the user would exceed a
-    /// limit of memory.  [`Error::NoMemory`].
+    /// limit of memory.  [`Error::NoMemory`], [`Error::Closed`].
     pub fn timer(&self) -> Result<Timer, Error> {
         let number = self.library.alloc()?;
         Ok(Timer::new(self.clone(), number))
