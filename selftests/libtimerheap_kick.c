@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * libtimerheap if a KICK fails.
+ * libtimerheap if a KICK fails, or if it also lets another timer expire.
  *
  * The engine is what expires the timers of a context: the kernel, or the library in the process.  A
  * KICK makes the engine check slots.  The fixture replaces the function of the context's engine
- * that makes KICKs by test_kick(), which can fail.
+ * that makes KICKs by test_kick(), which can do both.
  */
 #include <context.h>
 
@@ -17,11 +17,15 @@ static const struct engine *engine;	/* the engine of the context */
 static struct engine test_engine;	/* a copy of it, with test_kick() */
 static uint32_t left;			/* how many more slots can be kicked */
 static int failure;			/* what a KICK of a further slot returns */
+static uint32_t due;			/* 0, or a slot that the next KICK also checks */
 
 static int test_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr)
 {
 	if (nr && !left)
 		return failure;
+	if (due)
+		engine->kick(th, &due, 1);
+	due = 0;
 	nr = nr < left ? nr : left;
 	left -= nr;
 	return engine->kick(th, slots, nr);
@@ -155,6 +159,39 @@ TEST_F(kick, sync_fails_if_its_kick_fails)
 	EXPECT_EQ(0, timerheap_sync(self->th, &next));
 	EXPECT_EQ(SEC + 2, next);
 	EXPECT_EQ(SEC + 2, self->th->slots[1].queued);
+}
+
+static void count(const struct timerheap_event *event, void *arg)
+{
+	++*(int *)arg;
+}
+
+/*
+ * timerheap_reap() takes only events that are unread when it begins, even if all events of its
+ * first batch were discarded.  Slots 0 to 4 have such events.  Slot 3 was started again as a
+ * periodic timer, and its check seems to be late.  So timerheap_reap() kicks slot 3 when it skips
+ * the event.  At that moment, test_kick() lets the timer of slot 5 expire.
+ */
+TEST_F(kick, reap_takes_no_event_of_a_timer_that_expires_meanwhile)
+{
+	struct timerheap *th = timerheap_open(CLOCK_MONOTONIC, SLOTS);
+	int events = 0;
+
+	ASSERT_NE(NULL, th);
+	context_of(th)->engine = &test_engine;
+	for (int slot = 0; slot < 5; slot++) {
+		ASSERT_EQ(0, timerheap_start(th, slot, 1 + slot));
+		ASSERT_EQ(1, timerheap_stop(th, slot));
+	}
+	ASSERT_EQ(0, timerheap_start_periodic(th, 3, timerheap_now(th) + 1000 * SEC, SEC));
+	th->slots[3].queued = TIMERHEAP_NEVER;
+	timerheap_arm(th, 5, 1, 0);
+	due = 5;
+	EXPECT_EQ(0, timerheap_reap(th, count, &events, 4));
+	EXPECT_EQ(6, th->ring->tail);
+	EXPECT_EQ(1, timerheap_reap(th, count, &events, 4));
+	EXPECT_EQ(1, events);
+	timerheap_close(th);
 }
 
 TEST_HARNESS_MAIN

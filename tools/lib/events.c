@@ -245,7 +245,7 @@ uint32_t timerheap_reap(struct timerheap *th,
 
 	/*
 	 * A stop or a start of a timer discards its unread event.  If the sorted events before @end
-	 * have all been discarded, sort more of those before @tail.
+	 * have all been discarded, sort more of those before @tail, and no later ones.
 	 */
 	for (;;) {
 		while (count < max && __timerheap_next_of_batch(th, &event, end)) {
@@ -254,7 +254,7 @@ uint32_t timerheap_reap(struct timerheap *th,
 		}
 		if (count || !max || (int32_t)(tail - end) <= 0)
 			break;
-		end = __timerheap_sort(th, max);
+		end = __timerheap_sort(th, tail - end < max ? tail - end : max);
 	}
 	if (th->process)
 		__timerheap_rearm(th);
