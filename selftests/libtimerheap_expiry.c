@@ -8,6 +8,8 @@
  */
 #include <dirent.h>
 
+#include <process.h>
+
 #include "library_test.h"
 #include "step_test.h"
 
@@ -282,6 +284,28 @@ TEST(closed_descriptor_ends_expiry_thread)
 		close(fd);
 	EXPECT_EQ(-EBADF, timerheap_start(th, 1, timerheap_now(th) + SEC));
 	EXPECT_EQ(-EBADF, timerheap_reopen(th));
+	timerheap_close(th);
+}
+
+/*
+ * If timerheap_reopen() cannot end the thread, since its descriptor is closed, the call changes
+ * nothing.  So the thread goes on if it wakes up later: it calls __timerheap_serve(), which returns
+ * false if the thread has to end.
+ */
+TEST(failed_reopen_keeps_timers_and_expiry_thread)
+{
+	struct timerheap *th;
+
+#ifdef __SANITIZE_THREAD__
+	SKIP(return, "the sanitizer reports that a descriptor is closed during a read()");
+#endif
+	th = open_with_thread(CLOCK_MONOTONIC);
+	ASSERT_NE(NULL, th);
+	ASSERT_EQ(0, timerheap_start(th, 0, timerheap_now(th) + 3600 * SEC));
+	close(context_of(th)->thread_fd);
+	EXPECT_EQ(-EBADF, timerheap_reopen(th));
+	EXPECT_TRUE(__timerheap_serve(th));
+	EXPECT_NE(0, timerheap_deadline(th, 0));
 	timerheap_close(th);
 }
 

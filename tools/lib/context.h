@@ -140,9 +140,10 @@ bool __timerheap_expire_until(struct timerheap *th, uint32_t enough);
  * End the thread that expires the timers of a context, if there is one (thread.c).  The caller
  * holds the lock of the list of contexts.  Return: true: the context has no thread; false: the
  * program has closed the thread's timerfd, and the thread may still use the memory of the context.
+ * Then the thread still expires timers when it wakes up, unless the caller is @closing the context.
  */
 __attribute__((visibility("hidden")))
-bool __timerheap_thread_end(struct context *context);
+bool __timerheap_thread_end(struct context *context, bool closing);
 
 /*
  * In a context that the process serves: if the ring has no entry, make the descriptor unreadable

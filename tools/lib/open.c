@@ -204,7 +204,7 @@ int timerheap_reopen(struct timerheap *th)
 	 * The context loses its timers, so the thread that expires them (thread.c) must end first.
 	 * In a child of fork(), the first call of this function finds neither timers nor a thread.
 	 */
-	if (!__timerheap_thread_end(context)) {
+	if (!__timerheap_thread_end(context, false)) {
 		__timerheap_unlock_contexts();
 		free(setup);
 		errno = saved;
@@ -243,7 +243,7 @@ void timerheap_close(struct timerheap *th)
 	__timerheap_lock_contexts();
 	__timerheap_remove_context(context);
 	/* End the thread before the close: the thread arms @fd, which may then be another file. */
-	if (__timerheap_thread_end(context)) {
+	if (__timerheap_thread_end(context, true)) {
 		munmap(th->ring, context->ring_size);
 		munmap(th->slots, context->slots_size);
 		free(context);

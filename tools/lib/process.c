@@ -454,13 +454,14 @@ void __timerheap_serve_fails(struct timerheap *th)
 	unlock(th);
 }
 
-int __timerheap_serve_no_more(struct timerheap *th)
+int __timerheap_serve_no_more(struct timerheap *th, bool closing)
 {
 	int error;
 
 	lock(th);
-	th->process->ending = true;
 	error = __timerheap_wake_thread_at(th, 1);
+	/* If the thread sleeps on, let it serve when it wakes up, unless the context is closed. */
+	th->process->ending = !error || closing;
 	unlock(th);
 	return error;
 }

@@ -109,9 +109,12 @@ bool __timerheap_serve(struct timerheap *th);
 __attribute__((visibility("hidden")))
 void __timerheap_serve_fails(struct timerheap *th);
 
-/* Wake and end the thread: __timerheap_serve() returns false.  Return: 0 or a negative error. */
+/*
+ * Wake and end the thread: __timerheap_serve() returns false.  Return: 0; or a negative error: the
+ * thread was not woken.  Then the thread ends at its next wake-up if @closing; otherwise it stays.
+ */
 __attribute__((visibility("hidden")))
-int __timerheap_serve_no_more(struct timerheap *th);
+int __timerheap_serve_no_more(struct timerheap *th, bool closing);
 
 /* Open a context that the process serves: @open of struct engine, see context.h. */
 __attribute__((visibility("hidden")))

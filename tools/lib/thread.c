@@ -81,13 +81,13 @@ int __timerheap_thread_start(struct context *context)
 	return -error;
 }
 
-bool __timerheap_thread_end(struct context *context)
+bool __timerheap_thread_end(struct context *context, bool closing)
 {
 	int saved = errno, error, state;
 
 	if (context->thread_fd < 0)
 		return true;
-	error = __timerheap_serve_no_more(&context->th);
+	error = __timerheap_serve_no_more(&context->th, closing);
 	if (!error) {
 		/* The caller holds a lock, so a cancellation must not end it in pthread_join(). */
 		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
