@@ -218,10 +218,14 @@ TEST_F(fork, wait_and_start_fail_after_close_of_descriptor)
 {
 	struct timerheap *th = self->th;
 
-	ASSERT_EQ(0, timerheap_alloc(th));
+	for (int slot = 0; slot < 3; slot++)
+		ASSERT_EQ(slot, timerheap_alloc(th));
 	close(timerheap_fd(th));
 	EXPECT_EQ(-EBADF, timerheap_wait(th, 0));
-	EXPECT_EQ(-EBADF, timerheap_start(th, 0, 1));
+	/* Each start fails, not only the first. */
+	EXPECT_EQ(-EBADF, timerheap_start(th, 0, timerheap_now(th) + SEC));
+	EXPECT_EQ(-EBADF, timerheap_start(th, 1, timerheap_now(th) + 2 * SEC));
+	EXPECT_EQ(-EBADF, timerheap_start(th, 2, 1));
 	/* The teardown closes this number again: make it the number of an open descriptor. */
 	EXPECT_EQ(timerheap_fd(th), dup2(0, timerheap_fd(th)));
 }

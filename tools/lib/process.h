@@ -68,7 +68,7 @@ int __timerheap_wake_open(clockid_t clock, bool can_step, int flags);
 /*
  * Make the descriptor readable at @when, and not before.  If the function finds a clock step that
  * timerheap_wait() must report, it makes the descriptor readable at once.
- * Context: the lock is held.  Return: 0 or a negative error.
+ * Context: the lock is held.  Return: 0; or a negative error, and @armed is TIMERHEAP_NEVER.
  */
 __attribute__((visibility("hidden")))
 int __timerheap_wake_at(struct timerheap *th, uint64_t when);

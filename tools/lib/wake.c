@@ -152,16 +152,16 @@ int __timerheap_wake_at(struct timerheap *th, uint64_t when)
 	struct timerheap_process *p = th->process;
 	int error;
 
-	p->armed = when;
-	if (is_manual(th))
-		return set_eventfd(th->fd, when == 1);
-	error = arm(th, th->fd, when);
-	if (error != -ECANCELED)
-		return error;
-	p->stepped |= p->report;
-	if (p->stepped)
-		p->armed = 1;
-	return arm_again(th, th->fd, p->armed);
+	error = is_manual(th) ? set_eventfd(th->fd, when == 1) : arm(th, th->fd, when);
+	if (error == -ECANCELED) {
+		p->stepped |= p->report;
+		if (p->stepped)
+			when = 1;
+		error = arm_again(th, th->fd, when);
+	}
+	/* After an error, let each further KICK try again and return the error. */
+	p->armed = error ? TIMERHEAP_NEVER : when;
+	return error;
 }
 
 int __timerheap_wake_thread_at(struct timerheap *th, uint64_t when)
