@@ -119,8 +119,7 @@ impl Timer {
     ///
     /// # Errors
     ///
-    /// [`Error::WrongContext`]: `kicks` is of another context.  [`Error::WrongClock`].  If this
-    /// timer fills `kicks`, also the errors of [`Kicks::flush`].
+    /// [`Error::WrongContext`]: `kicks` is of another context.  [`Error::WrongClock`].
     pub fn start_deferred(
         &self,
         kicks: &mut Kicks,
@@ -132,7 +131,7 @@ impl Timer {
         let deadline = deadline.into().on(&self.handle.library)?;
         let armed = self.handle.library.arm(self.number, deadline.as_nanos(), 0);
         if armed.must_kick {
-            kicks.add(self.number)?;
+            kicks.add(self.number);
         }
         Ok(armed.prevented())
     }
@@ -228,29 +227,30 @@ pub struct Kicks {
 }
 
 impl Kicks {
-    /// The most timers of a list.  A start that fills the list also flushes it.
+    /// A start that makes a list this long, or longer, also flushes the list.  If that flush fails,
+    /// the list keeps its timers, and the program's next [`Kicks::flush`] returns the error.
     pub const MAX: usize = 256;
 
     pub(crate) fn new(handle: Handle) -> Kicks {
         Kicks { handle, numbers: Vec::with_capacity(Kicks::MAX) }
     }
 
-    fn add(&mut self, number: u32) -> Result<(), Error> {
+    fn add(&mut self, number: u32) {
         self.numbers.push(number);
-        if self.numbers.len() < Kicks::MAX {
-            return Ok(());
+        if self.numbers.len() >= Kicks::MAX {
+            // If the flush fails, the list keeps the timers, and the program's flush returns it.
+            let _ = self.flush();
         }
-        self.flush()
     }
 
-    /// Make the KICK for the timers of the list: the engine checks their deadlines now.  Empty the
-    /// list.  If the kernel serves the timers, this is one system call, or more if signals end that
-    /// call early; none for an empty list.
+    /// Make the KICK for the timers of the list: the engine checks their deadlines now.  Remove
+    /// them from the list.  If the kernel serves the timers, this is one system call, or more if
+    /// signals end that call early; none for an empty list.
     ///
     /// # Errors
     ///
-    /// [`Error::Closed`], [`Error::InSignalHandler`]: it is possible that timers of the list never
-    /// expire.
+    /// [`Error::Closed`], [`Error::InSignalHandler`]: the list keeps the timers that were not
+    /// kicked.  They may never expire unless another flush succeeds.
     pub fn flush(&mut self) -> Result<(), Error> {
         let mut done = 0;
         let mut result = Ok(());
@@ -260,7 +260,7 @@ impl Kicks {
                 Err(error) => result = Err(error),
             }
         }
-        self.numbers.clear();
+        self.numbers.drain(..done);
         result
     }
 }

@@ -406,6 +406,7 @@ fn child_of_fork_has_no_timers() {
     let mut context = manual(2);
     let timer = context.timer().unwrap();
     timer.start(at(10)).unwrap();
+    let mut kicks = context.kicks();
     // SAFETY: the child allocates nothing, and takes no lock that another thread of the parent may
     // have held at the fork().
     let child = unsafe { fork() };
@@ -413,8 +414,14 @@ fn child_of_fork_has_no_timers() {
         let is_idle = timer.deadline().is_none();
         let result = timer.start(at(20));
         let is_closed = result == Err(Error::Closed) && context.as_raw_fd() == -1;
+        // The start that fills the list succeeds, although its flush fails.  A flush that fails
+        // keeps the list, so the next flush fails, too.
+        let mut defer = || timer.start_deferred(&mut kicks, at(5)) == Ok(1);
+        let is_deferred = (0..Kicks::MAX).all(|_| defer());
+        let is_kept = (0..2).all(|_| kicks.flush() == Err(Error::Closed));
+        let is_good = is_idle && is_closed && is_deferred && is_kept;
         // SAFETY: ends the child without destructors.
-        unsafe { _exit(if is_idle && is_closed { 42 } else { 1 }) }
+        unsafe { _exit(if is_good { 42 } else { 1 }) }
     }
     let mut status = 0;
     // SAFETY: `status` is valid for a write.
