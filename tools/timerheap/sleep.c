@@ -71,8 +71,11 @@ int command_sleep(int argc, char **argv)
 	error = timerheap_start(th, 0, end);
 	if (error < 0)
 		errx(1, "start: %s", strerror(-error));
-	while (!timerheap_next(th, &event))
-		timerheap_wait(th, -1);
+	while (!timerheap_next(th, &event)) {
+		error = timerheap_wait(th, -1);
+		if (error < 0)
+			errx(1, "wait: %s", strerror(-error));
+	}
 	timerheap_close(th);
 	return 0;
 }
