@@ -26,6 +26,7 @@ static const struct {
 #define COUNTER(name, help) FIELD(name, 1, help)
 	THEAP_COUNTERS(COUNTER)
 #undef COUNTER
+	FIELD(cpu_time, 1, "nanoseconds of CPU time that were charged for timers")
 #undef FIELD
 };
 
