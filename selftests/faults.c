@@ -16,7 +16,7 @@
  *  - After an error the state of the slots is unchanged.  After EFAULT the slots may also have
  *    the state that a success leaves: perhaps only the copy of the result has failed.
  *    Exceptions are BATCH and KICK: before the fault BATCH may have executed operations.  KICK
- *    may have checked slots: read their deadlines, and queued or cancelled their timers.
+ *    may have checked slots: read their deadlines, and queued or canceled their timers.
  *  - An operation that has failed succeeds when it is repeated.
  *
  * The kernel must be built with fault injection.

@@ -703,7 +703,7 @@ TEST(run_ends_at_stop_but_not_at_signal_in_function)
  * Threads and processes
  */
 
-TEST(each_arming_expires_once_or_is_cancelled_while_threads_start_and_stop)
+TEST(each_arming_expires_once_or_is_canceled_while_threads_start_and_stop)
 {
 	constexpr int rounds = 2000;
 	theap::loop loop(2);

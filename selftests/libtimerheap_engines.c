@@ -629,7 +629,7 @@ TEST_F(engines, advance_counts_expirations_while_another_thread_takes_them)
 }
 
 /* Thread function: cancel this thread, use the context, and end at pthread_testcancel(). */
-static void *use_while_cancelled(void *arg)
+static void *use_while_canceled(void *arg)
 {
 	struct timerheap *th = arg;
 
@@ -640,7 +640,7 @@ static void *use_while_cancelled(void *arg)
 	return NULL;
 }
 
-/* A thread that is cancelled does not end while it holds the lock of the context. */
+/* A thread that is canceled does not end while it holds the lock of the context. */
 TEST_F(engines, pthread_cancel_does_not_end_thread_that_holds_lock_of_context)
 {
 	static const clockid_t clocks[] = { CLOCK_REALTIME, TIMERHEAP_CLOCK_MANUAL };
@@ -651,7 +651,7 @@ TEST_F(engines, pthread_cancel_does_not_end_thread_that_holds_lock_of_context)
 		void *result;
 
 		ASSERT_NE(NULL, th);
-		ASSERT_EQ(0, pthread_create(&thread, NULL, use_while_cancelled, th));
+		ASSERT_EQ(0, pthread_create(&thread, NULL, use_while_canceled, th));
 		ASSERT_EQ(0, pthread_join(thread, &result));
 		EXPECT_EQ(PTHREAD_CANCELED, result);
 		ASSERT_EQ(0, pthread_mutex_trylock(&th->process->lock));

@@ -188,13 +188,13 @@ TEST_F(loop, ids_of_timers_are_never_reused)
 /* Functions that the loop calls, and that start or cancel timers themselves */
 
 static int64_t own, other;
-static bool own_cancelled, other_cancelled;
+static bool own_canceled, other_canceled;
 
 static void cancel_both(void *arg)
 {
 	note(arg);
-	own_cancelled = timerheap_cancel(loop, own);
-	other_cancelled = timerheap_cancel(loop, other);
+	own_canceled = timerheap_cancel(loop, own);
+	other_canceled = timerheap_cancel(loop, other);
 }
 
 TEST_F(loop, function_can_cancel_timers)
@@ -203,13 +203,13 @@ TEST_F(loop, function_can_cancel_timers)
 	own = timerheap_after(loop, 0, cancel_both, "a");
 	other = timerheap_after(loop, 0, note, "-");
 	EXPECT_EQ(1, timerheap_loop_dispatch(loop));
-	EXPECT_FALSE(own_cancelled);
-	EXPECT_TRUE(other_cancelled);
-	/* A periodic timer can be cancelled by its own function. */
+	EXPECT_FALSE(own_canceled);
+	EXPECT_TRUE(other_canceled);
+	/* A periodic timer can be canceled by its own function. */
 	own = timerheap_every(loop, 10 * MSEC, cancel_both, "b");
 	EXPECT_EQ(0, timerheap_loop_run(loop));
-	EXPECT_TRUE(own_cancelled);
-	EXPECT_FALSE(other_cancelled);
+	EXPECT_TRUE(own_canceled);
+	EXPECT_FALSE(other_canceled);
 	EXPECT_STREQ("ab", calls);
 }
 

@@ -157,7 +157,7 @@ static int run_and_count_imbalances(struct consumer *consumer, struct worker *wo
 	return bad + consumer->wrong + !total;
 }
 
-TEST_F_TIMEOUT(threads, each_arming_expires_once_or_is_cancelled_if_threads_have_own_timers, 120)
+TEST_F_TIMEOUT(threads, each_arming_expires_once_or_is_canceled_if_threads_have_own_timers, 120)
 {
 	static struct worker workers[THREADS];
 
@@ -166,7 +166,7 @@ TEST_F_TIMEOUT(threads, each_arming_expires_once_or_is_cancelled_if_threads_have
 	EXPECT_EQ(0, run_and_count_imbalances(&self->consumer, workers));
 }
 
-TEST_F_TIMEOUT(threads, each_arming_expires_once_or_is_cancelled_if_threads_share_timers, 120)
+TEST_F_TIMEOUT(threads, each_arming_expires_once_or_is_canceled_if_threads_share_timers, 120)
 {
 	static struct worker workers[THREADS];
 

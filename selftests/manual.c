@@ -632,7 +632,7 @@ static void *start_and_stop(void *arg)
  * must end exactly once.  An event counts the expiration, or a later START or STOP finds the timer
  * pending or discards the unread expiration.
  */
-TEST_F(manual, each_arming_expires_once_or_is_cancelled_while_clock_advances)
+TEST_F(manual, each_arming_expires_once_or_is_canceled_while_clock_advances)
 {
 	struct worker worker[3] = {};
 	struct timerheap_event event;

@@ -673,7 +673,7 @@ FIXTURE_TEARDOWN(threads)
  * expiration, or an event counts the expiration.  After each round the test checks that each arming
  * has ended once.  It does not check only at the end: a later start may repair a lost timer.
  */
-TEST_F_TIMEOUT(threads, each_arming_expires_once_or_is_cancelled_while_threads_race, 90)
+TEST_F_TIMEOUT(threads, each_arming_expires_once_or_is_canceled_while_threads_race, 90)
 {
 	const int sharing = variant->roles[2] == PRIVATE ? 1 : 3;
 	struct worker *workers = self->workers;

@@ -673,7 +673,7 @@ static void hold_one(struct _test_data_steal *self, int round)
 	nap(10 * MSEC);
 }
 
-TEST_F_TIMEOUT(steal, each_arming_expires_once_or_is_cancelled_while_cpus_are_stuck, 120)
+TEST_F_TIMEOUT(steal, each_arming_expires_once_or_is_canceled_while_cpus_are_stuck, 120)
 {
 	ASSERT_EQ(0, put_number(TH_PARAMETERS "steal_us", 1000));
 	ASSERT_EQ(0, put_number(TH_PARAMETERS "watchdog_ms", 1));

@@ -168,7 +168,7 @@ FIXTURE_TEARDOWN(stress)
 }
 
 /* 8 threads start, stop and modify the same one-shot timers: none is lost or expires twice. */
-TEST_F_TIMEOUT(stress, each_one_shot_arming_expires_once_or_is_cancelled, 120)
+TEST_F_TIMEOUT(stress, each_one_shot_arming_expires_once_or_is_canceled, 120)
 {
 	struct timerheap_pending pending[SLOTS];
 	int64_t events = 0;
@@ -221,7 +221,7 @@ TEST_F_TIMEOUT(stress, each_one_shot_arming_expires_once_or_is_cancelled, 120)
 }
 
 /*
- * As each_one_shot_arming_expires_once_or_is_cancelled, with periodic timers.  A periodic timer
+ * As each_one_shot_arming_expires_once_or_is_canceled, with periodic timers.  A periodic timer
  * stays pending when it expires.  So each start that found a timer idle must have one counterpart:
  * a stop that found the timer pending, or the timer pending at the end.  Each timer that is pending
  * at the end must continue to expire.

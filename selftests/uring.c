@@ -238,8 +238,8 @@ TEST_F(uring, each_event_completes_one_read)
 		EXPECT_EQ(1, seen[i]);
 }
 
-/* A read that is cancelled takes no event.  The next read gets the event. */
-TEST_F(uring, cancelled_read_takes_no_event)
+/* A read that is canceled takes no event.  The next read gets the event. */
+TEST_F(uring, canceled_read_takes_no_event)
 {
 	struct timerheap_event event;
 	struct io_uring_sqe *sqe;

@@ -117,11 +117,11 @@ static int result(struct io_uring *ring, int64_t span)
 
 /*
  * Submit CANCEL.  Discard all completions of WAITs that precede the completion of CANCEL.  If
- * @cancelled is not NULL, add the number of those with -ECANCELED to *@cancelled.
+ * @canceled is not NULL, add the number of those with -ECANCELED to *@canceled.
  *
  * Return: the result of CANCEL.
  */
-static int cancel(struct io_uring *ring, int fd, uint64_t key, int *cancelled)
+static int cancel(struct io_uring *ring, int fd, uint64_t key, int *canceled)
 {
 	prepare(ring, fd, TIMERHEAP_URING_CANCEL, key, 0, CANCEL);
 	if (io_uring_submit(ring) <= 0)
@@ -131,8 +131,8 @@ static int cancel(struct io_uring *ring, int fd, uint64_t key, int *cancelled)
 
 		if (cqe.res == -ETIME || cqe.user_data == CANCEL)
 			return cqe.res;
-		if (cancelled && cqe.res == -ECANCELED)
-			++*cancelled;
+		if (canceled && cqe.res == -ECANCELED)
+			++*canceled;
 	}
 }
 
@@ -213,18 +213,18 @@ TEST_F(wait, event_completes_all_waits)
 /* CANCEL ends the requests with its key, and no other request.  No event is lost. */
 TEST_F(wait, cancel_ends_only_waits_submitted_with_its_key)
 {
-	int cancelled = 0;
+	int canceled = 0;
 
 	EXPECT_EQ(-ENOENT, cancel(&self->ring, self->fd, 1, NULL));
 	for (int i = 0; i < 4; i++)
 		ASSERT_EQ(0, submit_wait(&self->ring, self->fd, i & 1, 1));
-	EXPECT_EQ(2, cancel(&self->ring, self->fd, 1, &cancelled));
-	while (cancelled < 2) {
+	EXPECT_EQ(2, cancel(&self->ring, self->fd, 1, &canceled));
+	while (canceled < 2) {
 		struct io_uring_cqe cqe = completion(&self->ring, LOST);
 
 		ASSERT_EQ(-ECANCELED, cqe.res);
 		EXPECT_EQ(1, cqe.user_data);
-		cancelled++;
+		canceled++;
 	}
 	EXPECT_EQ(-ENOENT, cancel(&self->ring, self->fd, 1, NULL));
 	EXPECT_EQ(-ENOENT, cancel(&self->ring, self->fd, 1ULL << 32, NULL));
@@ -612,10 +612,10 @@ static bool consume(struct io_uring *ring, struct producer *producer, bool multi
 	struct th_map *map = producer->map;
 	uint64_t submitted = 0, ended = 0;
 	bool pending = false, good = true;
-	pthread_t canceller;
+	pthread_t canceler;
 
 	if (producer->with_cancel)
-		pthread_create(&canceller, NULL, cancel_often, producer);
+		pthread_create(&canceler, NULL, cancel_often, producer);
 	pthread_create(&producer->thread, NULL, produce, producer);
 	while (good && producer->seen < producer->starts) {
 		struct io_uring_cqe cqe;
@@ -640,9 +640,9 @@ static bool consume(struct io_uring *ring, struct producer *producer, bool multi
 	__atomic_store_n(&producer->stop, true, __ATOMIC_RELAXED);
 	pthread_join(producer->thread, NULL);
 	if (producer->with_cancel)
-		pthread_join(canceller, NULL);
+		pthread_join(canceler, NULL);
 	if (good && pending) {
-		int cancelled = 0, found = cancel(ring, map->fd, 9, &cancelled);
+		int canceled = 0, found = cancel(ring, map->fd, 9, &canceled);
 
 		/* If a CANCEL of cancel_often() has ended the WAIT, this CANCEL finds none. */
 		good = found == 1 || found == -ENOENT;

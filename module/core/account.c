@@ -21,7 +21,7 @@
  *						functions may send IPIs, and once more after that
  *						wait, since the handlers of IPIs may arm hrtimers
  *	the work item (room.c)			cancel_delayed_work_sync(), after the hrtimers are
- *						cancelled, since a run may queue the work item
+ *						canceled, since a run may queue the work item
  */
 #include <linux/cpu.h>
 #include <linux/delay.h>

@@ -16,7 +16,7 @@
  *
  * The field @armed of the queue has two writers.  One is the owning CPU.  The other is the old
  * owning CPU after a hand-over, which has made another CPU the owning CPU.  Until the hrtimers on
- * the old CPU are cancelled, they may begin runs and unthrottle the queue.  A run writes @armed
+ * the old CPU are canceled, they may begin runs and unthrottle the queue.  A run writes @armed
  * when it begins.  It also writes @armed when it ends, unless it is throttled on the owning CPU.
  * If the owning CPU is stuck, another CPU, the thief, runs the queue (steal.c).  A thief's run
  * does not write @armed.  The values:
@@ -293,7 +293,7 @@ static void theap_queue_ipi_nop(void *arg)
 {
 }
 
-/* IPI handler on the new CPU of a queue, whose hrtimers are all cancelled: arm the hrtimer. */
+/* IPI handler on the new CPU of a queue, whose hrtimers are all canceled: arm the hrtimer. */
 static void theap_queue_take_over(void *arg)
 {
 	struct theap_queue *queue = arg;
@@ -307,7 +307,7 @@ static void theap_queue_take_over(void *arg)
  * @cpu:   online, and stays online
  *
  * The hrtimers of the queue may still fire on the old CPU.  Each run that they begin notifies @cpu
- * when it ends, and so does theap_queue_unthrottle().  After all hrtimers are cancelled, @cpu arms
+ * when it ends, and so does theap_queue_unthrottle().  After all hrtimers are canceled, @cpu arms
  * the hrtimer from a known state.  Without an IPI to the old CPU, both CPUs might arm the hrtimer:
  *
  *	old CPU					this CPU

@@ -274,9 +274,9 @@ struct theap_queue {
 					 * and the thief may begin too early */
 
 	/* Used to begin a run, and by the CPU of the run. */
-	/* I: runs the queue at the first deadline; cancelled from any CPU */
+	/* I: runs the queue at the first deadline; canceled from any CPU */
 	struct hrtimer hrtimer ____cacheline_aligned_in_smp;
-	struct hrtimer resume;		/* I: unthrottles the queue; cancelled from any CPU */
+	struct hrtimer resume;		/* I: unthrottles the queue; canceled from any CPU */
 	struct hrtimer thief_resume;	/* lets a thief, which runs the queue of a stuck CPU
 					 * (steal.c), continue its throttled run later; armed by
 					 * the thief's CPU */

@@ -769,7 +769,7 @@ void theap_slot_disarm(struct theap_slot_page *page, u32 index, bool discard,
 			WRITE_ONCE(slot->queued, 0);
 			/*
 			 * A full barrier, after @queued is stored and before the timer is
-			 * cancelled.  So a program that finds this deadline of 0, and starts the
+			 * canceled.  So a program that finds this deadline of 0, and starts the
 			 * slot, reads 0 in @queued and kicks the slot.
 			 */
 			stopped = theap_user_xchg(&slot->deadline, 0, &deadline);

@@ -47,8 +47,8 @@
  *
  *	the task work				a cancellation
  *	  if it is multishot, post		  lock
- *	  lock					  set cancelled
- *	  cancelled: done, with ECANCELED	  pending: the end of the io_uring ends the
+ *	  lock					  set canceled
+ *	  canceled: done, with ECANCELED	  pending: the end of the io_uring ends the
  *	  last completion: done			    request, CANCEL queues task work
  *	  otherwise: pending again		  completing: leave it to the task work
  *	  unlock				  unlock
@@ -61,8 +61,8 @@
  * Then a kernel thread runs the task work.  CANCEL may run in another task than that of the
  * request.  So CANCEL ends a request by task work, never directly.
  *
- * A request that a worker of io_uring issues (IOSQE_ASYNC) can be cancelled as soon as it is marked
- * cancelable, before it is in the list.  In the state issued, the cancellation only sets cancelled.
+ * A request that a worker of io_uring issues (IOSQE_ASYNC) can be canceled as soon as it is marked
+ * cancelable, before it is in the list.  In the state issued, the cancellation only sets canceled.
  * The issue then adds the request to the list, and queues the task work, which ends the request.
  *
  * Lifetime: io_uring keeps a request until io_uring_cmd_done(), and the request keeps the file.  So
@@ -97,7 +97,7 @@ struct theap_uring_wait {
 	u32 seen;
 	u32 min : 30;		/* the number of events to wait for; there are 2^24 slots at most */
 	u32 completing : 1;
-	u32 cancelled : 1;
+	u32 canceled : 1;
 };
 
 static struct theap_uring_wait *theap_uring_to_wait(struct io_uring_cmd *uring)
@@ -141,11 +141,11 @@ static void theap_uring_complete(struct io_uring_cmd *uring, unsigned int issue_
 
 THEAP_COMPAT_URING_TO_TASK(theap_uring_to_task, theap_uring_complete)
 
-/* Pass a pending request to its task if it must complete or is cancelled. */
+/* Pass a pending request to its task if it must complete or is canceled. */
 static void theap_uring_check(struct theap_context *context, struct theap_uring_wait *wait)
 {
 	lockdep_assert_held(&context->waits.lock);
-	if (wait->completing || !(wait->cancelled || theap_uring_ready(context, wait)))
+	if (wait->completing || !(wait->canceled || theap_uring_ready(context, wait)))
 		return;
 	wait->completing = true;
 	theap_uring_to_task(theap_uring_from_wait(wait));
@@ -189,7 +189,7 @@ static void theap_uring_complete(struct io_uring_cmd *uring, unsigned int issue_
 	int ret = count;
 	bool again;
 
-	/* Lock, since @min is in one word with @cancelled, which other tasks may set. */
+	/* Lock, since @min is in one word with @canceled, which other tasks may set. */
 	spin_lock_bh(&context->waits.lock);
 	again = count < wait->min;
 	spin_unlock_bh(&context->waits.lock);
@@ -200,7 +200,7 @@ static void theap_uring_complete(struct io_uring_cmd *uring, unsigned int issue_
 		again = total == wait->seen || theap_compat_uring_post(uring, count, issue_flags);
 
 	spin_lock_bh(&context->waits.lock);
-	if (wait->cancelled) {
+	if (wait->canceled) {
 		again = false;
 		ret = -ECANCELED;
 	}
@@ -270,7 +270,7 @@ void theap_uring_wait_end(struct io_uring_cmd *uring, unsigned int issue_flags)
 	bool pending;
 
 	spin_lock_bh(&context->waits.lock);
-	wait->cancelled = true;
+	wait->canceled = true;
 	pending = !wait->completing;
 	if (pending)
 		theap_uring_remove(&context->waits, wait);
@@ -287,9 +287,9 @@ int theap_uring_cancel(struct theap_context *context, u64 key)
 
 	spin_lock_bh(&context->waits.lock);
 	list_for_each_entry(wait, &context->waits.list, node) {
-		if (wait->key != key || wait->cancelled)
+		if (wait->key != key || wait->canceled)
 			continue;
-		wait->cancelled = true;
+		wait->canceled = true;
 		theap_uring_check(context, wait);
 		nr++;
 	}

@@ -187,7 +187,7 @@ func TestEndOfContextEndsItsChildrenButNotItsParent(t *testing.T) {
 	})
 }
 
-// 200 contexts, each derived from an earlier one, expire or are cancelled within about 40 ms.  As
+// 200 contexts, each derived from an earlier one, expire or are canceled within about 40 ms.  As
 // in Go's TestSimultaneousCancels.
 func TestErrOfContextNeverChangesAfterEnd(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
@@ -229,7 +229,7 @@ func TestErrOfContextNeverChangesAfterEnd(t *testing.T) {
 	})
 }
 
-// If a child and its parent are cancelled at the same time, no goroutine waits for another one
+// If a child and its parent are canceled at the same time, no goroutine waits for another one
 // forever.  As in Go's TestInterlockedCancels.
 func TestConcurrentCancelsDoNotDeadlock(t *testing.T) {
 	onEngines(t, func(t *testing.T) {

@@ -303,7 +303,7 @@ func TestSlotNumberOutOfRangeIsIgnored(t *testing.T) {
 // Eight goroutines use timers of one context, which grows, and whose slots often change owners.
 // If no slot is free, package time serves a timer.  Each arming ends once: by a call of its
 // function, or by a Stop or Reset that prevents the call.
-func TestEachArmingExpiresOnceOrIsCancelledIfSlotsChangeOwners(t *testing.T) {
+func TestEachArmingExpiresOnceOrIsCanceledIfSlotsChangeOwners(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		max     uint32

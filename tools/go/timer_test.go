@@ -456,7 +456,7 @@ func TestStopAndResetOfUninitializedTimerPanic(t *testing.T) {
 // Four goroutines Reset and Stop the same timer.  Each start of the timer ends once: by a call of
 // the timer's function, or by a Reset or Stop that returns true.  As in Go's
 // TestConcurrentTimerResetStop.
-func TestEachArmingCallsFunctionOnceOrIsCancelledByResetOrStop(t *testing.T) {
+func TestEachArmingCallsFunctionOnceOrIsCanceledByResetOrStop(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		var calls, prevented, starts atomic.Int64
 		timer := AfterFunc(time.Hour, func() { calls.Add(1) })

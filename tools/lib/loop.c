@@ -14,7 +14,7 @@
  * ---
  *
  * timerheap_after() and timerheap_every() return the id of a timer.  A slot begins a new life
- * for each timer.  The life ends when the timer is cancelled, or just before the call of the
+ * for each timer.  The life ends when the timer is canceled, or just before the call of the
  * function of a one-shot timer.  The low bits of an id are the slot's number.  The bits above
  * them are the number of the life, which counts from 1, so an id is above 0.  After the end of
  * the life the id is stale: timerheap_cancel() ignores it.

@@ -757,7 +757,7 @@ int64_t timerheap_after(struct timerheap_loop *loop, int64_t span,
 			void (*function)(void *arg), void *arg);
 
 /*
- * Call @function @span from now, and then every @span, until the timer is cancelled.  After the
+ * Call @function @span from now, and then every @span, until the timer is canceled.  After the
  * first call, the minimum period of timerheap_start_periodic() applies.  If the loop has missed
  * several calls, it makes only one.  Return: as timerheap_after(); -EINVAL: @span below 1.
  */
@@ -766,7 +766,7 @@ int64_t timerheap_every(struct timerheap_loop *loop, int64_t span,
 
 /*
  * Cancel a timer of the loop.  Return: true: the loop does not call its function any more; false:
- * the loop has begun the call of a one-shot timer's function, the timer was cancelled before, or
+ * the loop has begun the call of a one-shot timer's function, the timer was canceled before, or
  * @id is not an id of the loop.  A loop never uses an id twice.
  */
 bool timerheap_cancel(struct timerheap_loop *loop, int64_t id);

@@ -108,7 +108,7 @@ static uint64_t tai_offset(void)
 
 /*
  * Make the system call @nr, read() or write(), on the counter of a descriptor.  The functions of
- * the C library are cancellation points: a cancelled thread would end in them, with the lock of the
+ * the C library are cancellation points: a canceled thread would end in them, with the lock of the
  * context held.  syscall() is not a cancellation point.  Return: as read() or write().
  */
 static long access_counter(long nr, int fd)

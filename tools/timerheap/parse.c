@@ -16,10 +16,10 @@
  *
  *	timer_cancel, timer_start		the timer was postponed
  *	timer_cancel, timer_expire_entry	the timer has expired
- *	timer_cancel				the timer was cancelled
+ *	timer_cancel				the timer was canceled
  *
  * Kernels whose hrtimer_start has no field was_armed print these cancels for hrtimers, too.  A
- * timer that is only cancelled does not expire.  So if an expiry follows the cancel of a timer, the
+ * timer that is only canceled does not expire.  So if an expiry follows the cancel of a timer, the
  * cancel is always a part of that expiry.  When the kernel postpones a timer, it keeps interrupts
  * off between the cancel and the start.  So both events are of the same CPU, which prints no event
  * of another timer between them.  The parser recognizes a postponed timer by this, and by a start
@@ -203,7 +203,7 @@ static void add_op(struct parser *parser, struct raw_op raw)
 }
 
 /*
- * Handle a start of a timer.  The timer was postponed if it was cancelled at most POSTPONE_MAX
+ * Handle a start of a timer.  The timer was postponed if it was canceled at most POSTPONE_MAX
  * ago, and the last event of this CPU was one of the same timer: ignore that cancel.
  */
 static void arm(struct parser *parser, const char *fields, unsigned int cpu, uint64_t time,
@@ -252,7 +252,7 @@ static void arm(struct parser *parser, const char *fields, unsigned int cpu, uin
  * timer as a part of the expiry.  The trace gets one operation for both: the expiry.
  *
  *	the timer is armed		add the operation
- *	it was cancelled, and expires	change the operation cancel to an expiry
+ *	it was canceled, and expires	change the operation cancel to an expiry
  *	otherwise			ignore the event
  */
 static void disarm(struct parser *parser, struct timer *timer, uint64_t time, bool cancel,

@@ -193,10 +193,10 @@ static const char *const cancels[] = {
 	" a-1 [001] d.h2. 1.000100: timer_cancel: timer=aa",
 	" a-1 [000] d.h2. 1.000101: timer_cancel: timer=ee",
 	" a-1 [001] d.h2. 1.000105: timer_start: timer=aa function=f expires=100 [timeout=25] cpu=1",
-	/* Not postponed, but cancelled, and started again 1 ms later. */
+	/* Not postponed, but canceled, and started again 1 ms later. */
 	" a-1 [001] d.h2. 1.001000: timer_cancel: timer=aa",
 	" a-1 [001] d.h2. 1.002000: timer_start: timer=aa function=f expires=100 [timeout=25] cpu=1",
-	/* Not postponed, but cancelled, and started again by another CPU. */
+	/* Not postponed, but canceled, and started again by another CPU. */
 	" a-1 [001] d.h2. 1.003000: timer_cancel: timer=aa",
 	" a-1 [002] d.h2. 1.003001: timer_start: timer=aa function=f expires=100 [timeout=25] cpu=1",
 	/* Expired, and started again by its function. */

@@ -619,7 +619,7 @@ struct timerheap_drain {
  * @reserved: 0
  *
  * The kernel queues each timer at its deadline.  If the deadline has passed, the timer expires
- * within the call.  If the deadline is 0, the timer is cancelled.  A needless KICK does no harm.
+ * within the call.  If the deadline is 0, the timer is canceled.  A needless KICK does no harm.
  *
  * The call ends early, with @done below @nr, at a number that cannot be read or is not that of a
  * slot.  If that is the first number, the call fails.  A signal ends the call early: no error.

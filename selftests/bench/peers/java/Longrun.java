@@ -19,7 +19,7 @@ import java.util.concurrent.ScheduledThreadPoolExecutor;
  *
  * All timers are tasks of a ScheduledThreadPoolExecutor with one thread, since the machine has one
  * CPU.  A task cannot be postponed, so a packet cancels the task of its connection and schedules
- * another one.  The executor removes cancelled tasks from its queue at once.  A periodic timer is a
+ * another one.  The executor removes canceled tasks from its queue at once.  A periodic timer is a
  * task at a fixed rate.  One more such task does a turn of the server every 10 ms.
  */
 final class Longrun {
