@@ -91,12 +91,13 @@ static void record_event(struct ledger *ledger, const struct timerheap_event *ev
 void ledger_reap(struct ledger *ledger, int64_t until)
 {
 	struct timerheap_event events[BATCH];
-	int64_t before, now = clock_ns(ledger->clock);
+	int64_t before, now;
 	unsigned int n;
 	bool wait;
 
 	do {
-		before = now;
+		/* Read the clock again: record_event() took time since the last reading. */
+		before = clock_ns(ledger->clock);
 		wait = before < until;
 		n = device_wait(ledger->th, events, BATCH, wait, until);
 		now = clock_ns(ledger->clock);

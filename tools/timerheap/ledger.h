@@ -23,7 +23,7 @@ struct ledger {
 	struct timerheap *th;
 	clockid_t clock;
 	uint32_t slots;
-	/* The events that calls took without waiting, and the time of these calls in ns. */
+	/* The events that calls took without waiting, and the ns of these calls, without records. */
 	uint64_t read, read_ns;
 	int32_t *pending;	/* for each slot: armings minus stops and expirations */
 	int64_t free_memory;	/* free bytes of the machine before the context was set up */

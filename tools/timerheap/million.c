@@ -36,7 +36,7 @@ static void usage(FILE *to)
 /*
  * Perform @operation on each slot from @first up to, not including, @last.  Then ledger_kick()
  * makes the kernel read those new deadlines that it would otherwise read too late.
- * Return: the average time per slot in nanoseconds.
+ * Return: the average time per slot in nanoseconds, with the records that the ledger makes.
  */
 static double time_each(struct ledger *ledger, uint32_t first, uint32_t last,
 			void (*operation)(struct ledger *ledger, uint32_t slot))

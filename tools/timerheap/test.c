@@ -251,11 +251,14 @@ static void test_percentiles(void)
 }
 
 /*
- * A fake device with 100 timers.  A timer that is due expires in the next wait.  Each
- * read of the clock advances it by 1 ms.  @fault selects an error, which only the timer
+ * A fake device with 600 timers.  A timer that is due expires in the next wait.  Each
+ * read of the clock advances it by 1 ms.  The ledger reads the clock after a wait, and then
+ * records the events, as if that took 1 s.  So the second read after a wait, or the next wait if
+ * that is earlier, advances the clock by 1 s.  @fault selects an error, which only the timer
  * of BAD_SLOT has.
  */
-#define FAKE_SLOTS	100
+#define FAKE_SLOTS	600
+#define SLOTS		100		/* the slots that run_ledger() uses */
 #define BAD_SLOT	7
 
 static struct {
@@ -269,6 +272,7 @@ static struct {
 	} fault;
 	int64_t now;
 	int64_t deadline[FAKE_SLOTS];	/* 0: idle */
+	int recording;			/* reads of the clock until the records are made; 0: none */
 	uint32_t kicked;
 } fake;
 
@@ -277,6 +281,8 @@ uint64_t device_calls;
 int64_t clock_ns(clockid_t clock)
 {
 	(void)clock;
+	if (fake.recording && !--fake.recording)
+		fake.now += SEC;
 	return fake.now += SEC / 1000;
 }
 
@@ -379,6 +385,8 @@ unsigned int device_wait(struct timerheap *th, struct timerheap_event *events,
 	unsigned int n = 0;
 
 	(void)th;
+	if (fake.recording)
+		fake.now += SEC;
 	if (min && fake.now < until)
 		fake.now = until;
 	for (uint32_t slot = 0; slot < FAKE_SLOTS && n < nr; slot++) {
@@ -400,6 +408,7 @@ unsigned int device_wait(struct timerheap *th, struct timerheap_event *events,
 			.fired = fake.now,
 		};
 	}
+	fake.recording = n ? 2 : 0;
 	return n;
 }
 
@@ -436,8 +445,8 @@ static struct report run_ledger(int fault)
 	device_calls = 0;
 	fake.now = 1000 * SEC;
 	begin = fake.now;
-	ledger_open(&ledger, CLOCK_MONOTONIC, FAKE_SLOTS, &report);
-	for (uint32_t slot = 0; slot < FAKE_SLOTS; slot++)
+	ledger_open(&ledger, CLOCK_MONOTONIC, SLOTS, &report);
+	for (uint32_t slot = 0; slot < SLOTS; slot++)
 		ledger_arm(&ledger, slot, begin + (slot < 90 ? 5 : 500) * SEC);
 	ledger_kick(&ledger);
 	for (uint32_t slot = 20; slot < 40; slot++)
@@ -477,6 +486,26 @@ static void test_ledger(void)
 	report = run_ledger(WRONG_DATA);
 	check(report.doubled == 1 && report.lost == 1,
 	      "ledger_reports_an_event_with_wrong_data");
+}
+
+/* A read of 600 events takes 3 calls of device_wait(), each of which takes 1 ms. */
+static void test_read_time(void)
+{
+	struct report report = {};
+	struct ledger ledger;
+
+	fake.fault = NO_FAULT;
+	fake.recording = 0;
+	ledger_open(&ledger, CLOCK_MONOTONIC, FAKE_SLOTS, &report);
+	for (uint32_t slot = 0; slot < FAKE_SLOTS; slot++)
+		ledger_arm(&ledger, slot, fake.now);
+	ledger_kick(&ledger);
+	ledger_reap(&ledger, 0);
+	check(ledger.read == FAKE_SLOTS && ledger.read_ns == 3 * SEC / 1000,
+	      "ledger_does_not_count_its_records_as_time_of_reads");
+	ledger_close(&ledger);
+	free(report.lateness.ns);
+	free(report.reading.ns);
 }
 
 /* "timerheap sleep" exits with 1 if its wait fails.  The alarm ends a sleep that loops. */
@@ -584,6 +613,7 @@ static void test_snapshot(void)
 int main(void)
 {
 	test_ledger();
+	test_read_time();
 	test_sleep();
 	test_round_trip();
 	test_damage();
