@@ -125,8 +125,10 @@ impl Sleep {
         self.is_over
     }
 
-    /// Sleep until another deadline, also if the former one has passed.  A task that waits must
-    /// poll the future again after this call, since the driver may have removed the task's waker.
+    /// Sleep until another deadline, also if the former one has passed.  The new deadline wakes the
+    /// task that has polled the future last.  Exception: if the former deadline has passed, the
+    /// driver may have removed the task's waker, and wakes the task.  After that wake-up, or after
+    /// the future was ready, the task must poll the future again.
     /// [`Error::WrongClock`]: see [`Driver`].  Others as [`Timer::start`](crate::Timer::start).
     pub fn reset(&mut self, deadline: impl Into<Deadline>) -> Result<(), Error> {
         self.deadline = time_of(&self.source, deadline)?;

@@ -10,7 +10,7 @@ use std::future::{pending, ready, Future};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 use std::task::{Context as Poller, Poll, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -129,6 +129,46 @@ fn sleep_is_ready_after_its_deadline_and_waits_again_after_a_reset() {
     until(|| wakes.count.load(Ordering::SeqCst) == 2);
     assert!(poll(&mut sleep).is_ready());
     assert_eq!(sleep.reset(Instant::now()), Err(Error::WrongClock));
+}
+
+#[test]
+fn reset_of_an_expired_sleep_keeps_the_waker_unless_the_driver_has_taken_the_event() {
+    /// Lets the thread of the driver wait until the test lets it go on.
+    struct Wait(Barrier);
+    impl Wake for Wait {
+        fn wake(self: Arc<Self>) {
+            self.0.wait();
+            self.0.wait();
+        }
+    }
+    let driver = Driver::new(&manual()).unwrap();
+    let wait = Arc::new(Wait(Barrier::new(2)));
+    let task = wakes();
+    let poll = |sleep: &mut Sleep, waker: Waker| {
+        Pin::new(sleep).poll(&mut Poller::from_waker(&waker)).is_ready()
+    };
+    let mut taken = driver.sleep(at(10)).unwrap();
+    let mut queued = driver.sleep(at(20)).unwrap();
+    assert!(!poll(&mut taken, wait.clone().into()));
+    assert!(!poll(&mut queued, task.clone().into()));
+    driver.handle().advance(at(10)).unwrap();
+    wait.0.wait();
+    driver.handle().advance(at(20)).unwrap();
+    taken.reset(at(30)).unwrap();
+    queued.reset(at(40)).unwrap();
+    // The driver has removed the waker of the first sleep, so the task must poll again.
+    let is_ready = poll(&mut taken, task.clone().into());
+    // Let the driver's thread go on before a check that may fail: the drop of the driver joins it.
+    wait.0.wait();
+    assert!(!is_ready);
+
+    driver.handle().advance(at(30)).unwrap();
+    until(|| task.count.load(Ordering::SeqCst) == 1);
+    assert!(poll(&mut taken, task.clone().into()));
+    // The reset has discarded the event of the second sleep, whose waker is still registered.
+    driver.handle().advance(at(40)).unwrap();
+    until(|| task.count.load(Ordering::SeqCst) == 2);
+    assert!(poll(&mut queued, task.clone().into()));
 }
 
 #[test]
