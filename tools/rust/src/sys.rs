@@ -81,11 +81,20 @@ pub struct Event {
     pub fired: u64,
 }
 
-/// `struct timespec` as the symbol `clock_gettime` writes it.  On most 32-bit machines the C
-/// library has two such structures, and this symbol writes the one with 32-bit times.
+/// The type of `tv_sec` as the symbol `clock_gettime` writes it.  On most 32-bit machines the C
+/// library has two structures `timespec`, and this symbol writes the one with 32-bit times.  riscv32
+/// and x32, the 32-bit ABI of x86_64, have only the one with 64-bit times.
+#[cfg(any(target_arch = "riscv32", target_arch = "x86_64"))]
+type Seconds = i64;
+#[cfg(not(any(target_arch = "riscv32", target_arch = "x86_64")))]
+type Seconds = c_long;
+
+/// `struct timespec`.  With 64-bit times, C has `tv_nsec` in 8 bytes.  On riscv32 and x32, `c_long`
+/// and the padding have these 8 bytes.  The value is in the first 4: the byte order is
+/// little-endian.
 #[repr(C)]
 pub struct Timespec {
-    pub tv_sec: c_long,
+    pub tv_sec: Seconds,
     pub tv_nsec: c_long,
 }
 
