@@ -5,7 +5,11 @@
 package timerheap
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -125,5 +129,47 @@ func TestTouchOfSlotWithoutMemoryReturnsError(t *testing.T) {
 	}
 	if d.touch(&slots[second]) == nil {
 		t.Error("a touch of missing memory does not fail")
+	}
+}
+
+// A program with file capabilities ignores TIMERHEAP_ENGINE, as a set-user-ID program does.  The
+// test gives a copy of itself a capability, and runs the copy as another user, without a device.
+func TestProgramWithFileCapabilityIgnoresEnvironment(t *testing.T) {
+	if os.Getenv("TIMERHEAP_CHILD") != "" {
+		fmt.Println("the engine is", Engine())
+		return
+	}
+	if _, err := openReal(); err == nil {
+		t.Skip("there is a device")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, err := os.ReadFile(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(t.TempDir(), "program")
+	if err = os.WriteFile(program, code, 0755); err == nil {
+		err = os.Chmod(filepath.Dir(filepath.Dir(program)), 0755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A struct vfs_cap_data of revision 2: CAP_NET_BIND_SERVICE is permitted and effective.
+	capability := [20]byte{0: 1, 3: 2, 5: 1 << 2}
+	err = syscall.Setxattr(program, "security.capability", capability[:], 0)
+	if os.Geteuid() != 0 || err != nil {
+		t.Skip("no permission to give a program a capability: ", err)
+	}
+	command := exec.Command(program, "-test.run", "^"+t.Name()+"$")
+	command.Env = []string{"TIMERHEAP_CHILD=1", "TIMERHEAP_ENGINE=kernel"}
+	command.SysProcAttr = &syscall.SysProcAttr{
+		Credential: &syscall.Credential{Uid: 65534, Gid: 65534},
+	}
+	output, err := command.CombinedOutput()
+	if err != nil || !strings.Contains(string(output), "the engine is process") {
+		t.Error("a program with a capability: ", err, "\n", string(output))
 	}
 }

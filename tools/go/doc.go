@@ -15,8 +15,9 @@
 // If the process can open /dev/timerheap, the kernel serves the timers.  Otherwise the timers of
 // package time serve them, in the process.  The package chooses at the first use of a timer or of
 // Engine, which returns the choice.  The environment variable TIMERHEAP_ENGINE may prescribe
-// "kernel" or "process", except in a program with the set-user-ID or set-group-ID bit.  With
-// "kernel" and no device, each use panics, since NewTimer cannot return an error.
+// "kernel" or "process", except in a program with a set-user-ID or set-group-ID bit or with file
+// capabilities.  With "kernel" and no device, each use panics, since NewTimer cannot return an
+// error.
 //
 // # Which version of package time
 //

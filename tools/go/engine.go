@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 )
 
 // The choice of the engine that serves the timers of the process: the kernel, or package time.
@@ -46,9 +47,9 @@ func current() *kernel {
 // starts the goroutine that takes events.
 func choose() {
 	choice := os.Getenv("TIMERHEAP_ENGINE")
-	// Ignore the variable in a set-user-ID or set-group-ID program: its value is from the user
-	// that runs the program, and that user may have fewer rights.
-	if os.Getuid() != os.Geteuid() || os.Getgid() != os.Getegid() {
+	// Ignore the variable in a program with more rights than the user that runs it: the value
+	// of the variable is from that user.
+	if moreRights {
 		choice = ""
 	}
 	if choice == "process" {
@@ -65,6 +66,30 @@ func choose() {
 	go func() {
 		panic("timerheap: cannot wait for events: " + opened.serve().Error())
 	}()
+}
+
+// moreRights is set when the program begins: later the program may drop its rights.
+var moreRights = hasMoreRights()
+
+// hasMoreRights reports whether the program got more rights than its caller when it was executed: by
+// a set-user-ID or set-group-ID bit, or by file capabilities.  Then the kernel has set AT_SECURE in
+// the auxiliary vector, for which secure_getenv() of C checks, too.  Such a program may be unable to
+// read its own vector.  If there is no vector, as without /proc, compare the IDs.
+func hasMoreRights() bool {
+	const atSecure = 23
+	vector, err := os.ReadFile("/proc/self/auxv")
+	if err != nil {
+		return os.IsPermission(err) || os.Getuid() != os.Geteuid() ||
+			os.Getgid() != os.Getegid()
+	}
+	const size = int(unsafe.Sizeof(uintptr(0)))
+	for ; len(vector) >= 2*size; vector = vector[2*size:] {
+		pair := (*[2]uintptr)(unsafe.Pointer(&vector[0]))
+		if pair[0] == atSecure {
+			return pair[1] != 0
+		}
+	}
+	return false
 }
 
 // The clock
