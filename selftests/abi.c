@@ -162,43 +162,35 @@ FIXTURE_TEARDOWN(abi)
 	close(self->fd);
 }
 
-/* Fill most outputs of @arg with POISON: REFUSED() notices if a refused call sets one to 0. */
+/* Most outputs of the calls: the bytes from the field @first to the end of the field @last. */
+#define OUTPUTS(call, type, first, last)					\
+	{ TIMERHEAP_IOC_##call, offsetof(struct timerheap_##type, first),	\
+	  offsetof(struct timerheap_##type, last) +				\
+	  sizeof(((struct timerheap_##type *)0)->last) }
+static const struct {
+	unsigned int request, begin, end;
+} outputs[] = {
+	OUTPUTS(SETUP, setup, slots_offset, slack),
+	OUTPUTS(SETUP, setup, slot_stride, ring_entries),
+	OUTPUTS(START, start, was_pending, was_pending),
+	OUTPUTS(STOP, stop, was_pending, was_pending),
+	OUTPUTS(MODIFY, modify, was_pending, was_pending),
+	OUTPUTS(GET, get, deadline, expirations),
+	OUTPUTS(WAIT, wait, count, count),
+	OUTPUTS(DRAIN, drain, count, count),
+	OUTPUTS(KICK, kick, done, done),
+	OUTPUTS(BATCH, batch, done, done),
+	OUTPUTS(ADVANCE, advance, now, expirations),
+	OUTPUTS(SYNC, sync, next, next),
+};
+
+/* Fill outputs of @arg with POISON: REFUSED() notices if a refused call sets one to 0. */
 static void poison(unsigned int request, void *arg)
 {
-	switch (request) {
-	case TIMERHEAP_IOC_SETUP:
-		memset(&((struct timerheap_setup *)arg)->slots_offset, POISON,
-		       offsetof(struct timerheap_setup, layout) -
-		       offsetof(struct timerheap_setup, slots_offset));
-		((struct timerheap_setup *)arg)->slot_stride = POISON;
-		((struct timerheap_setup *)arg)->ring_entries = POISON;
-		break;
-	case TIMERHEAP_IOC_START:
-		((struct timerheap_start *)arg)->was_pending = POISON;
-		break;
-	case TIMERHEAP_IOC_STOP:
-		((struct timerheap_stop *)arg)->was_pending = POISON;
-		break;
-	case TIMERHEAP_IOC_MODIFY:
-		((struct timerheap_modify *)arg)->was_pending = POISON;
-		break;
-	case TIMERHEAP_IOC_GET:
-		memset(&((struct timerheap_get *)arg)->deadline, POISON,
-		       sizeof(struct timerheap_get) - offsetof(struct timerheap_get, deadline));
-		break;
-	case TIMERHEAP_IOC_WAIT:
-		((struct timerheap_wait *)arg)->count = POISON;
-		break;
-	case TIMERHEAP_IOC_DRAIN:
-		((struct timerheap_drain *)arg)->count = POISON;
-		break;
-	case TIMERHEAP_IOC_KICK:
-		((struct timerheap_kick *)arg)->done = POISON;
-		break;
-	case TIMERHEAP_IOC_BATCH:
-		((struct timerheap_batch *)arg)->done = POISON;
-		break;
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(outputs); i++)
+		if (outputs[i].request == request)
+			memset((char *)arg + outputs[i].begin, POISON,
+			       outputs[i].end - outputs[i].begin);
 }
 
 /* Check that a call fails with @error and leaves its argument untouched. */
