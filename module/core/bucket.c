@@ -23,8 +23,8 @@
  * Early buckets.  Most timeouts are stopped or postponed before they expire.  An exact position in
  * the heap is wasted on them.  So in a crowded queue (THEAP_CROWD), a timer without slack that is
  * due in at least 134 ms is put into an early bucket.  There are two exceptions.  A queue with a
- * manual clock has no early buckets.  And a periodic timer that has expired gets a heap entry,
- * since it mostly expires again.
+ * manual clock has no early buckets.  And a periodic timer that has expired gets none, since it
+ * mostly expires again.
  *
  * Let w be the time until the deadline t of the timer.  Let g be a power of two, in nanoseconds,
  * with w/256 < g <= w/128.  The window of t begins at t, rounded down to a multiple of g, and is g
@@ -39,10 +39,11 @@
  *	started		w = 10 s, g = 67 ms: in an early bucket, due in 9.87 to 9.93 s
  *	checked		w = 67 to 134 ms: in the heap, at the deadline
  *
- * Near deadlines are often equal: an event loop reads the clock once in each iteration, and starts
- * all timers of the iteration from that time.  A timer that leaves an early bucket may have the
- * same near deadline as the last timer that left one.  Then the timer gets a bucket that is due at
- * that deadline.
+ * Deadlines are often equal: an event loop reads the clock once in each iteration, and starts all
+ * timers of the iteration from that time.  So two kinds of timers may share a bucket that is due at
+ * their deadline: those that leave an early bucket for a near deadline, and periodic timers that
+ * have expired.  Such a timer gets this bucket if the last such timer had the same deadline, and if
+ * enough buckets are spare.
  *
  * The queue remembers the early bucket that it has chosen last.  So starts with one constant
  * timeout seldom search the hash table: most of their deadlines are in the window of that bucket.
@@ -222,11 +223,12 @@ __theap_bucket_choose(struct theap_queue *queue, const struct theap_timer *timer
 }
 
 /*
- * Find a bucket that is due at @when, the deadline of a timer that leaves its old bucket.  @when is
- * mostly too near for an early bucket, which is due before its timers.
+ * Find a bucket that is due at @when, the next deadline of a queued timer.  The timer gets no early
+ * bucket: mostly since @when is too near, or since the timer is periodic and has expired.
  *
  * Do nothing unless the last timer for which this function was called had the same deadline.  And
- * do nothing if few buckets are spare, since timers with far deadlines will need early buckets.
+ * do nothing if few buckets are spare, or half of all buckets are in use: timers with far deadlines
+ * will need early buckets.  If few are spare in a crowded queue, let the next start allocate some.
  *
  * Return: the bucket; NULL: the timer gets a heap entry of its own.
  */
@@ -235,10 +237,15 @@ static struct theap_bucket *__theap_bucket_near(struct theap_queue *queue, s64 w
 {
 	struct theap_buckets *buckets = &queue->buckets;
 
-	if (when == buckets->near &&
-	    buckets->nr - buckets->used > theap_buckets_reserve(queue) / 2)
+	if (when != buckets->near) {
+		buckets->near = when;
+		return NULL;
+	}
+	if (buckets->nr - buckets->used > theap_buckets_reserve(queue) / 2 &&
+	    buckets->used < THEAP_BUCKETS_MAX / 2)
 		return __theap_bucket_find(queue, when, when);
-	buckets->near = when;
+	if (theap_queue_has_early_buckets(queue))
+		__theap_buckets_want(queue);
 	return NULL;
 }
 
@@ -256,15 +263,19 @@ static bool theap_bucket_has(const struct theap_bucket *bucket, s64 when)
  * @queue: locked by the caller; its heap has a free position for @timer, or has @timer already
  * @timer: locked by a transient state (state.h)
  * @when:  its deadline, rounded by theap_timer_round()
+ * @early: whether the timer may get an early bucket, which is due before its timers; if not, @timer
+ *         is queued, has no slack, and gets only a bucket that is due at @when
  *
  * Return: a bucket, which may be new and empty; NULL: the timer gets a heap entry of its own.
  */
 struct theap_bucket *__theap_bucket_for(struct theap_queue *queue,
-					const struct theap_timer *timer, s64 when)
+					const struct theap_timer *timer, s64 when, bool early)
 {
 	struct theap_bucket *bucket = queue->buckets.last;
 
 	lockdep_assert_held(&queue->lock);
+	if (!early)
+		return __theap_bucket_near(queue, when);
 	if (bucket && !timer->slack && theap_bucket_has(bucket, when))
 		return bucket;
 	bucket = __theap_bucket_choose(queue, timer, when);
@@ -377,14 +388,16 @@ void __theap_bucket_del(struct theap_queue *queue, struct theap_timer *timer)
  * @queue: locked by the caller
  * @timer: locked by a transient state (state.h), in a bucket
  * @when:  its deadline, rounded by theap_timer_round()
+ * @early: as for __theap_bucket_for()
  *
  * If the old bucket becomes empty, free it.
  *
  * Return: true; false: the deadline gets no bucket, and the timer is where it was.
  */
-bool __theap_bucket_move(struct theap_queue *queue, struct theap_timer *timer, s64 when)
+bool __theap_bucket_move(struct theap_queue *queue, struct theap_timer *timer, s64 when,
+			 bool early)
 {
-	struct theap_bucket *bucket = __theap_bucket_choose(queue, timer, when);
+	struct theap_bucket *bucket = early ? __theap_bucket_choose(queue, timer, when) : NULL;
 	struct theap_node *head;
 
 	lockdep_assert_held(&queue->lock);

@@ -18,8 +18,8 @@
  * for 35 minutes.  Timers without slack share two kinds of buckets (bucket.c).  An early bucket is
  * due before its timers, whose deadlines are in one range.  There are at most about 5000 early
  * buckets for deadlines of up to a day: 255 for each width of the range.  The other kind is due at
- * the one near deadline of its timers.  Such a bucket is pushed only if two timers in succession
- * have this deadline.
+ * the one deadline of its timers.  Such a bucket is pushed only if two timers in succession have
+ * this deadline, and if these buckets have not used half of the most.
  *
  * The hash table has one head per four buckets.  A lookup ends at the 16th bucket of a
  * chain, so a program cannot make lookups slow by its choice of deadlines.
@@ -49,12 +49,13 @@ struct theap_bucket {
 };
 
 struct theap_bucket *__theap_bucket_for(struct theap_queue *queue,
-					const struct theap_timer *timer, s64 when)
+					const struct theap_timer *timer, s64 when, bool early)
 	__must_hold(&queue->lock);
 void __theap_bucket_add(struct theap_queue *queue, struct theap_bucket *bucket,
 			struct theap_timer *timer)
 	__must_hold(&queue->lock);
-bool __theap_bucket_move(struct theap_queue *queue, struct theap_timer *timer, s64 when)
+bool __theap_bucket_move(struct theap_queue *queue, struct theap_timer *timer, s64 when,
+			 bool early)
 	__must_hold(&queue->lock);
 void __theap_bucket_del(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock);

@@ -6,8 +6,8 @@
  *
  *	in the heap		it has a heap entry of its own
  *	among the list nodes	it shares the heap entry of a bucket (bucket.c): it has slack,
- *	(list.c)		or other timers have the same near deadline, or its deadline is
- *				far ahead: its bucket is due earlier, and a run then checks it
+ *	(list.c)		or its deadline is far ahead: its bucket is due earlier, and a run
+ *				then checks it; or other requeued timers have the same deadline
  *
  * Only the owner of the queue, the code that holds its lock, switches a timer between the two ways.
  * Meanwhile the timer is in a transient state, which is a lock on the timer (state.h).
@@ -30,7 +30,7 @@ void __theap_enqueue_slow(struct theap_queue *queue, struct theap_timer *timer)
 	struct theap_bucket *bucket;
 
 	lockdep_assert_held(&queue->lock);
-	bucket = __theap_bucket_for(queue, timer, timer->when);
+	bucket = __theap_bucket_for(queue, timer, timer->when, true);
 	if (bucket)
 		__theap_bucket_add(queue, bucket, timer);
 	else
@@ -83,12 +83,14 @@ void __theap_rekey(struct theap_queue *queue, struct theap_timer *timer, s64 whe
  * @queue: locked by the caller
  * @timer: in a transient state, which locks it (state.h); queued in @queue
  * @when:  its new deadline, rounded by theap_timer_round()
+ * @early: as for __theap_reinsert()
  *
  * A timer that is in a bucket gets a heap entry.  A timer that has a heap entry gets a bucket, or
  * this function rekeys the entry to @when.  It also rekeys the entry if a bulk extraction
  * (extract.c) prevents the entry's removal.
  */
-void __theap_reinsert_slow(struct theap_queue *queue, struct theap_timer *timer, s64 when)
+void __theap_reinsert_slow(struct theap_queue *queue, struct theap_timer *timer, s64 when,
+			   bool early)
 {
 	struct theap_heap *heap = &queue->heap;
 	struct theap_bucket *bucket = NULL;
@@ -101,7 +103,7 @@ void __theap_reinsert_slow(struct theap_queue *queue, struct theap_timer *timer,
 		 */
 		theap_heap_make_room(heap, THEAP_BUCKET_ROOM + 1);
 		if (theap_may_remove(heap, &timer->node))
-			bucket = __theap_bucket_for(queue, timer, when);
+			bucket = __theap_bucket_for(queue, timer, when, early);
 	}
 	if (!bucket) {
 		__theap_rekey(queue, timer, when);

@@ -14,7 +14,8 @@ void __theap_dequeue(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock);
 void __theap_rekey(struct theap_queue *queue, struct theap_timer *timer, s64 when)
 	__must_hold(&queue->lock);
-void __theap_reinsert_slow(struct theap_queue *queue, struct theap_timer *timer, s64 when)
+void __theap_reinsert_slow(struct theap_queue *queue, struct theap_timer *timer, s64 when,
+			   bool early)
 	__must_hold(&queue->lock);
 
 /**
@@ -44,16 +45,19 @@ static inline void __theap_enqueue(struct theap_queue *queue, struct theap_timer
  * @queue: locked by the caller
  * @timer: in a transient state, which locks it (state.h); queued in @queue
  * @when:  its new deadline, rounded by theap_timer_round()
+ * @early: whether the timer may get an early bucket, which is due before its timers (bucket.c); if
+ *         not, it has no slack
  *
  * Most timers that an expiry run requeues move from one bucket to another, so try that first.
  */
-static inline void __theap_reinsert(struct theap_queue *queue, struct theap_timer *timer, s64 when)
+static inline void __theap_reinsert(struct theap_queue *queue, struct theap_timer *timer, s64 when,
+				    bool early)
 	__must_hold(&queue->lock)
 {
 	timer->nextwhen = when;
 	if (!theap_list_has(&queue->heap, &timer->node) ||
-	    !__theap_bucket_move(queue, timer, when))
-		__theap_reinsert_slow(queue, timer, when);
+	    !__theap_bucket_move(queue, timer, when, early))
+		__theap_reinsert_slow(queue, timer, when, early);
 }
 
 #endif /* THEAP_ENQUEUE_H */

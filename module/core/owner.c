@@ -51,7 +51,7 @@ void __theap_requeue(struct theap_queue *queue, struct theap_timer *timer,
 	lockdep_assert_held(&queue->lock);
 	if (!theap_try_queued_to_moving(&timer->status, from))
 		return;
-	__theap_reinsert(queue, timer, timer->nextwhen);
+	__theap_reinsert(queue, timer, timer->nextwhen, true);
 	queue->count.requeued++;
 	theap_moving_to_waiting(&timer->status);
 }
@@ -134,7 +134,7 @@ static void __theap_adjust_one(struct theap_queue *queue, struct theap_timer *ti
 		theap_moving_undo(&timer->status, status);
 		return;
 	}
-	__theap_reinsert(queue, timer, timer->nextwhen);
+	__theap_reinsert(queue, timer, timer->nextwhen, true);
 	queue->count.requeued++;
 	theap_moving_to_waiting(&timer->status);
 }

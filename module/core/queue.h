@@ -159,9 +159,9 @@ struct theap_run {
  * @last:     the early bucket that was chosen last for a timer in no bucket, such as a started one.
  *            The next such timer tries @last first.  An early bucket is due before the deadlines of
  *            its timers (bucket.c).  NULL: there is none, or it gets no more timers
- * @near:     the deadline of the last timer that left its bucket for a heap entry of its own.  If
- *            the next timer that leaves its bucket has this deadline, it may get a bucket that is
- *            due at this deadline
+ * @near:     the deadline of the last queued timer that got neither an early bucket nor one for its
+ *            slack.  If the next such timer has this deadline, it may get a bucket that is due at
+ *            this deadline
  * @now:      the last time that was read from the queue's clock, for buckets or for a batch
  * @tick:     when that time was read, in jiffies
  * @nr:       the number of all buckets, spare ones included

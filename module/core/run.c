@@ -82,6 +82,7 @@ static noinline void __theap_expire(struct theap_queue *queue, struct theap_run 
 	__must_hold(&queue->lock)
 {
 	struct theap_expiry expiry = {};
+	bool ticker;
 	s64 next;
 
 	/*
@@ -133,17 +134,13 @@ static noinline void __theap_expire(struct theap_queue *queue, struct theap_run 
 	}
 	if (WARN_ON_ONCE(next <= run->now))
 		next = run->now + 1;
-	if ((expiry.call || expiry.expirations) && !expiry.idle && !timer->slack) {
-		/*
-		 * Give a periodic timer a heap entry of its own, since it mostly expires again.
-		 * Early buckets (bucket.c) are for timers that are mostly stopped or postponed
-		 * first.
-		 */
-		timer->nextwhen = next;
-		__theap_rekey(queue, timer, next);
-	} else {
-		__theap_reinsert(queue, timer, theap_timer_round(timer, next));
-	}
+	/*
+	 * Early buckets (bucket.c) are for timers that are mostly stopped or postponed first.  A
+	 * periodic timer mostly expires again.  So it gets a heap entry of its own, or shares a
+	 * bucket with the last such timer if both have the same next deadline.
+	 */
+	ticker = (expiry.call || expiry.expirations) && !expiry.idle && !timer->slack;
+	__theap_reinsert(queue, timer, theap_timer_round(timer, next), !ticker);
 	theap_running_to_waiting(&timer->status);
 }
 
@@ -177,7 +174,7 @@ static bool __theap_requeue_undue(struct theap_queue *queue, struct theap_run *r
 	} else {
 		queue->count.requeued++;
 	}
-	__theap_reinsert(queue, timer, next);
+	__theap_reinsert(queue, timer, next, true);
 	theap_running_to_waiting(&timer->status);
 	return true;
 }

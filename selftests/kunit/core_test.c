@@ -6,6 +6,7 @@
 #include <linux/sched.h>
 
 #include "core_test.h"
+#include "module/core/list.h"
 #include "module/core/steal.h"
 
 /* A test waits at most this long, for an expiry or until a heap has shrunk, and then fails. */
@@ -208,6 +209,15 @@ void test_buckets_grow(struct theap_queue *queue)
 	theap_queue_grow(queue, GFP_ATOMIC);
 }
 
+/* Let a queue allocate spare buckets, which have no timers yet, until it wants no more. */
+void test_get_spare_buckets(struct kunit *test, struct theap_queue *queue)
+{
+	unsigned int i;
+
+	for (i = 0; i < 100 && queue->buckets.wanted; i++)
+		KUNIT_ASSERT_EQ(test, theap_queue_grow(queue, GFP_KERNEL), 0);
+}
+
 /*
  * Start a timer with slack.  If test_queue() has no free bucket, and fewer than THEAP_BUCKETS_MAX
  * buckets, let it get buckets first.  So the timer gets a bucket, with three exceptions: @slack is
@@ -227,6 +237,25 @@ void test_start_slack(struct test_timer *t, s64 deadline, u64 slack)
 	theap_timer_set_slack(&t->timer, slack);
 	theap_timer_schedule(&claim, &theap_default_placement[THEAP_MONOTONIC], deadline);
 	theap_timer_commit(&claim);
+}
+
+/*
+ * Make test_queue() crowded, so that it has early buckets: start many timers that are due in a day.
+ * Return: @nr idle timers.
+ */
+struct test_timer *test_crowd(struct kunit *test, unsigned int nr)
+{
+	struct test_timer *t = test_timers(test, THEAP_CROWD + nr);
+	unsigned int i;
+
+	for (i = 0; i < THEAP_CROWD; i++)
+		test_start_slack(&t[i], test_now() + DAY, 0);
+	return t + THEAP_CROWD;
+}
+
+bool test_in_bucket(const struct test_timer *t)
+{
+	return theap_list_has(&test_queue()->heap, &t->timer.node);
 }
 
 /*

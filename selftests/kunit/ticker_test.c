@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Tickers: periodic timers in a queue that has early buckets, which are due before their timers
+ * (bucket.c).
+ *
+ * A ticker that has expired gets no early bucket.  But if several tickers expire together and have
+ * the same next deadline, they share a bucket, which is due at this deadline.
+ */
+#include "core_test.h"
+
+/*
+ * A timer in an early bucket needs two runs: one when the bucket is due, before the timer, and one
+ * at the deadline.  A periodic timer that has expired mostly expires again.  So, without slack, it
+ * gets no early bucket, and each period needs only one run.
+ */
+static void ticker_has_one_run_per_period(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+	struct test_timer *t = test_crowd(test, 1);
+	u64 runs;
+
+	t->period = 200 * NSEC_PER_MSEC;
+	test_start_slack(t, test_now() + NSEC_PER_MSEC, 0);
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&t->called, 1));
+	KUNIT_EXPECT_FALSE(test, test_in_bucket(t));
+	KUNIT_EXPECT_EQ(test, t->timer.nextwhen, t->deadline);
+	runs = queue->count.runs;
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&t->called, 3));
+	KUNIT_EXPECT_LE(test, queue->count.runs, runs + 2);
+	KUNIT_EXPECT_EQ(test, t->early, 0);
+}
+
+/*
+ * Periodic timers with one period that expire together are next due together.  The first of them
+ * gets a heap entry of its own.  The next ones share a bucket, which is due at their deadline, not
+ * before it: so each period still needs only one run.
+ */
+static void tickers_with_equal_next_deadlines_share_a_bucket(struct kunit *test)
+{
+	struct test_timer *t = test_crowd(test, 4);
+	unsigned int i, shared = 0;
+	s64 now;
+
+	/* The first timer with a far deadline lets the queue allocate buckets. */
+	test_start_slack(&t[3], test_now() + DAY, 0);
+	test_get_spare_buckets(test, test_queue());
+	local_bh_disable();
+	now = test_now();
+	for (i = 0; i < 3; i++) {
+		t[i].period = NSEC_PER_SEC;
+		test_start_slack(&t[i], now, 0);
+	}
+	test_run();
+	for (i = 0; i < 3; i++) {
+		shared += test_in_bucket(&t[i]);
+		KUNIT_EXPECT_EQ(test, t[i].timer.when, t[i].deadline);
+	}
+	local_bh_enable();
+	KUNIT_EXPECT_EQ(test, shared, 2);
+	for (i = 0; i < 3; i++) {
+		KUNIT_EXPECT_TRUE(test, test_settles_at(&t[i].called, 2));
+		KUNIT_EXPECT_EQ(test, t[i].timer.when, t[i].deadline);
+		KUNIT_EXPECT_EQ(test, t[i].early, 0);
+		shared += test_in_bucket(&t[i]);
+	}
+	KUNIT_EXPECT_EQ(test, shared, 4);
+}
+
+/*
+ * If periodic timers could share a bucket, but none is spare, the next start lets the queue allocate
+ * buckets.  Their deadlines are too near for an early bucket.
+ */
+static void tickers_with_near_deadlines_get_buckets_after_a_start(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+	struct test_timer *t = test_crowd(test, 3);
+	unsigned int i, shared = 0;
+	s64 now;
+
+	/* The starts above have asked for buckets.  Check that the periodic timers ask, too. */
+	queue->buckets.wanted = false;
+	local_bh_disable();
+	now = test_now();
+	for (i = 0; i < 3; i++) {
+		t[i].period = 100 * NSEC_PER_MSEC;
+		test_start_slack(&t[i], now, 0);
+	}
+	test_run();
+	local_bh_enable();
+	KUNIT_EXPECT_TRUE(test, queue->buckets.wanted);
+	test_get_spare_buckets(test, queue);
+	for (i = 0; i < 3; i++)
+		KUNIT_EXPECT_TRUE(test, test_settles_at(&t[i].called, 2));
+	for (i = 0; i < 3; i++)
+		shared += test_in_bucket(&t[i]);
+	KUNIT_EXPECT_EQ(test, shared, 2);
+}
+
+static struct kunit_case ticker_cases[] = {
+	KUNIT_CASE(ticker_has_one_run_per_period),
+	KUNIT_CASE(tickers_with_equal_next_deadlines_share_a_bucket),
+	KUNIT_CASE(tickers_with_near_deadlines_get_buckets_after_a_start),
+	{}
+};
+
+static struct kunit_suite ticker_suite = {
+	.name = "ticker",
+	.init = core_test_init,
+	.test_cases = ticker_cases,
+};
+
+kunit_test_suite(ticker_suite);
