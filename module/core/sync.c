@@ -79,11 +79,13 @@ static s64 __theap_sync_next(struct theap_queue *queue)
 	/* Pairs with the release in theap_run_call(), too. */
 	next = min(next, smp_load_acquire(&queue->stolen.least));
 	/*
-	 * If a due timer cannot expire yet, a run defers it: the run queues the timer at @deferred,
-	 * THEAP_DEFER_ACTIVE ahead.  So the timer's deadline may be earlier than @next: return 0.
-	 * If @deferred is further ahead than that, the clock was stepped back since then.  Ignore
-	 * @deferred in that case, since the deferral may be long ago.  If it was just before the
-	 * step, the result may be later than the deadline of the deferred timer.
+	 * If a due timer cannot expire yet, a run defers the timer: the run queues the timer at
+	 * @deferred, THEAP_DEFER_ACTIVE after the time of the run.  The timer's deadline may be
+	 * earlier than @next, so return 0.
+	 *
+	 * If @deferred is more than THEAP_DEFER_ACTIVE after now, the clock was stepped back after
+	 * the run.  Then the deferred timer may have expired before the step: ignore @deferred.  If
+	 * the timer is still queued at @deferred, the result may be later than its deadline.
 	 */
 	if (next <= queue->deferred &&
 	    queue->deferred - theap_queue_now(queue) <= THEAP_DEFER_ACTIVE)
@@ -129,7 +131,8 @@ static bool theap_sync_sleep(const struct theap_placement *placement, u64 *end)
  *             manual clock, which has only one queue
  *
  * The returned time may ignore timers that another task starts or changes during the call.  With a
- * manual clock the caller expires what is due, and waits for no advance of another task.
+ * manual clock this call itself expires the due timers.  If another task is advancing that clock,
+ * this call does not wait for the other task.
  *
  * Context: task, may sleep.
  * Return: a time.  All timers that were queued before the call, with deadlines before that time,

@@ -57,10 +57,11 @@
  *
  *    If the modify does not get both locks, the timer stays in the old queue.
  *
- * A timer does not move during theap_timer_stop_sync(): only its own function may start it then.
- * Until a run has called that function, @active of the timer is not 0, and the timer keeps its
- * queue.  But the function may call theap_timer_unreserve(), which sets @queue of the timer to
- * NULL.  So theap_timer_dequeue() reads @queue again under the lock.
+ * A timer keeps its queue during theap_timer_stop_sync(): only the timer's own function may start
+ * the timer then.  While a run calls the function, @active of the timer is not 0, so a start does
+ * not choose another queue (theap_timer_target()).  But the function may call
+ * theap_timer_unreserve(), which sets @queue of the timer to NULL.  So theap_timer_dequeue() reads
+ * @queue again under the lock.
  */
 #include <linux/irqflags.h>
 #include <linux/ktime.h>
@@ -86,9 +87,9 @@
 #define THEAP_INBOX_MAX		256
 
 /*
- * The inbox is the list of timers that were moved earlier.  Each 16th entry makes the caller that
- * adds it requeue up to 16 timers of the inbox itself, if the queue's lock is free.  That takes
- * 1.3 us, with interrupts off.
+ * The inbox is the list of timers that were moved to an earlier deadline.  A run requeues these
+ * timers.  But a caller that adds the 16th entry, the 32nd and so on, requeues up to 16 timers if
+ * the queue's lock is free.  The caller's work takes 1.3 us, with interrupts off.
  */
 #define THEAP_INBOX_DRAIN	16
 
@@ -194,15 +195,17 @@ static void theap_timer_to_inbox(struct theap_claim *claim, s64 when)
 			when = 0;
 	}
 	/*
-	 * Read @earliest after llist_add(), a full barrier that pairs with llist_del_all()
-	 * in __theap_adjust().  There the holder of the queue's lock sets @earliest to
-	 * THEAP_NEVER, then empties the inbox.  Its store may erase the value that this function
-	 * reads or writes here.  That loses no deadline: the llist_del_all() after that store, or
-	 * an earlier one, drains this timer.
+	 * Add the timer to the inbox before this read of @earliest: llist_add() is a full barrier,
+	 * which pairs with llist_del_all() in __theap_adjust().  There the holder of the queue's
+	 * lock sets @earliest to THEAP_NEVER, and then empties the inbox by llist_del_all().  The
+	 * store of THEAP_NEVER may erase the value that this function reads or writes here.  No
+	 * deadline is lost: the timer was added before that store.  So the lock holder has drained
+	 * the timer already, or drains the timer by the llist_del_all() after that store.
 	 *
-	 * If @earliest is not later than @when, the call that has lowered @earliest notifies the
-	 * owning CPU.  But the host of a virtual machine may stop that call before it does.  So
-	 * also notify the owning CPU if its hrtimer is armed for a time later than @when.
+	 * If @earliest is not later than @when, another call has lowered @earliest, and notifies
+	 * the owning CPU.  But the host of a virtual machine may stop that call before the
+	 * notification.  So also notify the owning CPU if its hrtimer is armed for a time later
+	 * than @when.
 	 */
 	earliest = atomic64_read(&queue->earliest);
 	while (when < earliest && !lowered)
@@ -339,8 +342,9 @@ static bool theap_timer_move(struct theap_claim *claim, const struct theap_place
 	queue = theap_queue_for(placement);
 	/*
 	 * A timer that an inbox links must not leave its queue: code that holds only the lock of
-	 * that queue drains the inbox.  If @active is not 0, the timer stays in the queue of the
-	 * run, as in theap_timer_target().
+	 * that queue drains the inbox.  If @active is not 0, a run has yet to call the timer's
+	 * function, or calls it now.  Then the timer stays in the queue of that run: in another
+	 * queue, a second run could call the function at the same time.
 	 */
 	if (queue == before || theap_timer_in_inbox(timer) || smp_load_acquire(&timer->active))
 		return false;

@@ -10,8 +10,9 @@
  *	start, modify	claim, schedule, commit
  *	other fields	claim, write the fields, commit: the state does not change
  *
- * Code that changes more than the state claims the timer, and calls theap_timer_cancel() in place
- * of a stop.  An example is the stop of a slot, which also writes fields that the program shares.
+ * To stop a timer and also write other fields, claim the timer, and call theap_timer_cancel() in
+ * place of a stop.  An example is a slot, which has a timer, and fields in memory that the program
+ * shares.  The stop of a slot also writes these fields.
  *
  * A claim locks a queue only to push a timer that is not queued.  There are two exceptions, which
  * only try locks.  Each 16th entry of an inbox, the list of timers moved earlier, makes the claim
@@ -99,8 +100,9 @@ struct theap_timer {
 					 * has returned; rounded by slack.  May differ from @when:
 					 * after a modify, after a deferral by a run (run.c), or
 					 * in a bucket that is due before its timers (bucket.c).
-					 * @when is THEAP_NEVER if the timer could not leave the
-					 * heap, since the inbox links it (owner.c) */
+					 * A timer in the inbox must not be dequeued: if it is
+					 * stopped or due, the holder of the queue's lock sets
+					 * @when to THEAP_NEVER instead (owner.c, run.c) */
 	struct theap_queue *queue;	/* C, under the lock of the new queue: the queue that the
 					 * timer is queued in, and has a heap position reserved in;
 					 * NULL after theap_timer_unreserve() */

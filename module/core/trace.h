@@ -146,7 +146,7 @@ TRACE_EVENT(timerheap_cancel,
 		__entry->timer = timer;
 		/* Another CPU may start the timer before this read: a wrong value is harmless. */
 		__entry->when = data_race(READ_ONCE(timer->nextwhen));
-		/* @queue is NULL after theap_timer_unreserve() on another CPU since the stop. */
+		/* NULL: another CPU has called theap_timer_unreserve() after the stop. */
 		__entry->cpu = queue ? READ_ONCE(queue->cpu) : nr_cpu_ids;
 		__entry->clock = queue ? queue->clock : THEAP_CLOCKS;
 		__entry->from = from;

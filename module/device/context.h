@@ -121,11 +121,13 @@ struct theap_context {
 	struct theap_uring_waits waits;	/* O: uring_wait.c */
 	s64 span;			/* about the nanoseconds from a recent start of a one-shot
 					 * slot to its deadline.  Calls that start a slot write
-					 * it.  After an expiry the slot stays queued for about
-					 * @span, so that its next start needs no ioctl KICK
-					 * (theap_slot_linger()).  No lock: if the value is too
-					 * small, a run checks an idle slot in vain.  If it is too
-					 * large, a start needs a KICK, which corrects the value */
+					 * @span.  When a slot expires, the kernel may queue a
+					 * check of it about @span later (theap_slot_linger()).  A
+					 * restart with an earlier deadline than that check needs
+					 * the ioctl KICK.  No lock: if @span is too small, the
+					 * check finds that the slot was not restarted yet.  If
+					 * @span is too large, a restart needs a KICK, which
+					 * corrects @span */
 	struct theap_waker waker;	/* O: after timers have expired, the core calls it to
 					 * wake @wait and @waits, and to signal @eventfd */
 	struct theap_clock_step clock_step;	/* O: clock_step.h */
@@ -234,10 +236,10 @@ static inline void theap_context_note_queue(struct theap_context *context,
 #define THEAP_SPAN_MAX		(64LL * NSEC_PER_SEC)
 
 /*
- * Record @span for theap_slot_linger(): the time to the deadline of a one-shot slot that a call has
- * just started, or moved earlier.  Write only if @span differs from the recorded time by more than
- * an eighth, since each write takes the cache line from other CPUs.  Context: the caller has
- * claimed the slot's timer, so no other CPU changes that timer.
+ * Record @span for theap_slot_linger(): the time to the deadline of a one-shot slot that a call
+ * starts, or moves to an earlier deadline.  Write only if @span differs from the recorded time by
+ * more than an eighth, since each write takes the cache line from other CPUs.  Context: any; no
+ * lock, since the recorded time is only an estimate.
  */
 static inline void theap_context_note_span(struct theap_context *context, s64 span)
 {

@@ -15,7 +15,10 @@ struct eventfd_ctx;
  *	W  the workqueue
  */
 struct theap_eventfd {
-	/* protects @ctx; also makes sure that EVENTFD misses no concurrent event (eventfd.c) */
+	/*
+	 * Protects @ctx.  Also, if timers expire while the ioctl EVENTFD registers an eventfd, the
+	 * lock makes sure that this eventfd is signaled (eventfd.c).
+	 */
 	spinlock_t lock;
 	struct eventfd_ctx *ctx;	/* L: a reference; NULL: no eventfd is registered */
 	struct work_struct work;	/* W: signals @ctx later if theap_eventfd_signal() must not

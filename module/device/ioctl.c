@@ -716,9 +716,9 @@ int theap_ioctl_sync(struct theap_context *context, void *arg)
 	/*
 	 * theap_sync() returns a time of the machine, without the offset of a time namespace.
 	 * Convert it into the namespace of the context, unless it is 0 or 1.  0 means a time that
-	 * has passed.  1 may be the place of a timer whose deadline is before the start of the
-	 * machine's clock.  A converted 1 could be later than the deadline that the program has
-	 * set.  So return 1 in both cases, the earliest possible deadline in each namespace.
+	 * has passed.  A timer whose deadline is before the start of the machine's clock is queued
+	 * at 1 instead.  A converted 1 could be later than the deadline that the program has set.
+	 * So for 0 and for 1, return 1, the earliest possible deadline in each namespace.
 	 */
 	sync->next = next > 1 ? theap_context_from_machine(context, next) : 1;
 	return 0;

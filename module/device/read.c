@@ -70,9 +70,11 @@ static unsigned int theap_read_get(struct theap_context *context,
 /*
  * Put the @nr events of @events, which could not be copied to the program, back into the ring, at
  * its end.  If a slot has expired again meanwhile, its number is in the ring already.  Then only
- * @expirations of the slot is raised.  If the program has stopped or started a slot meanwhile, this
- * could not discard the event: this reader had set @expirations to 0 before.  So that event becomes
- * available again, too.
+ * @expirations of the slot is raised.
+ *
+ * A stop or start of a slot discards the number in @expirations.  While this reader has an event,
+ * that number does not include the expirations of the event.  So the event becomes available again
+ * even if the program has stopped or started the slot meanwhile.
  */
 static void theap_read_put_back(struct theap_context *context,
 				const struct timerheap_event *events, unsigned int nr)
@@ -117,10 +119,13 @@ static unsigned int theap_read_copy(struct iov_iter *to, const struct timerheap_
 
 /*
  * Copy events to @to until @to is full or the ring is empty.  Remove at most as many entries as the
- * ring has when this function begins.  A signal ends the copying when at least @min events are
- * copied, a fatal signal also earlier.  If any other signal ended it earlier, the system call would
- * return fewer than @min events: a system call that has taken an event cannot restart.  An event
- * that cannot be copied whole goes back into the ring.
+ * ring has when this function begins.  If an event cannot be copied whole, put it back into the
+ * ring.
+ *
+ * A fatal signal ends the copying.  Another signal ends the copying only if at least @min events
+ * are copied.  Before that, ignore the signal: the system call cannot restart after it has taken an
+ * event, so it would return fewer than @min events.
+ *
  * Return: the number of events copied; -EFAULT: the first one could not be copied.
  */
 static ssize_t theap_read_copy_out(struct theap_context *context, struct iov_iter *to, size_t min)

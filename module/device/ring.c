@@ -153,9 +153,9 @@ static u32 theap_ring_head(const struct theap_ring *ring, u32 tail)
 }
 
 /*
- * Allocate the memory for theap_ring_grow(), to which the caller passes it.  The caller holds
- * @grow_lock of the context until then, so no other task grows the ring.  But readers may remove
- * slot numbers from the ring.  Context: task, may sleep.  Return: the pages, or NULL.
+ * Allocate the memory that the caller then passes to theap_ring_grow().  The caller keeps
+ * @grow_lock of the context until theap_ring_grow() has returned, so no other task grows the ring.
+ * Context: task, may sleep.  Return: the pages, or NULL.
  */
 u32 **theap_ring_grow_alloc(const struct theap_ring *ring, u32 slots)
 {
@@ -241,10 +241,11 @@ void theap_ring_put(struct theap_ring *ring, u32 slot)
 u32 theap_ring_count(struct theap_ring *ring)
 {
 	/*
-	 * Acquire: read the tail after the head.  A reader stores a new head only after it has read
-	 * a tail beyond the old head.  The program reads the tail by an acquire, called (D) in
-	 * uapi/linux/timerheap.h, and the kernel in theap_ring_get().  So the tail read below is
-	 * not before the head.
+	 * Acquire: read the head, and then the tail.  Otherwise the tail could be at a position
+	 * before the head, and the ring would seem full.  A reader moves the head to a position
+	 * only after it has read a tail at that position or beyond.  The reader reads the tail by
+	 * an acquire: in the program (D) in uapi/linux/timerheap.h, in the kernel the one in
+	 * theap_ring_get().  So the read of the tail below finds that tail or a later one.
 	 */
 	u32 head = smp_load_acquire(&ring->shared->head);
 

@@ -26,7 +26,7 @@
  * after every deadline.
  *
  * The kernel sets @queued to a time only if the timer is certain to be queued no later than that
- * time plus its slack.  A call that changes the deadline itself writes in this order:
+ * time plus its slack.  A call that writes the deadline for the program writes in this order:
  *
  *	arm	timer, queued, deadline
  *	disarm	queued, deadline, timer
@@ -101,14 +101,14 @@
  *						  they were not 0: queued <- later
  *						  they were 0: queued <- next
  *
- * (E) and (F) pair.  If the kernel finds 0 in @expirations, the reader has taken the previous
- * event.  This check does not back off, and it makes a new event.  If the kernel finds another
- * value, the reader's exchange follows the addition.  So the reader reads CHECKING in @queued, or
- * what the kernel stores after it, and kicks the slot.  The KICK waits for the end of a check.  The
- * reader may also read a value of @queued that a later check has stored.  If the later check has
- * found 0 in @expirations, it has not backed off.  If it has found another value, a check has made
- * a new event after (E).  The reader kicks the slot when it takes that event.  A KICK that is not
- * needed does no harm.
+ * (E) and (F) pair.  Take the last check whose (F) precedes (E).  In @queued the reader reads the
+ * CHECKING of that check, or the value that the check stores next, or a value of a later check.  If
+ * the check backs off, the first two are after the deadline, so the reader kicks the slot.  The
+ * KICK waits for the end of the check.
+ *
+ * The first check whose (F) follows (E) finds 0 in @expirations.  So that check ends the back-off,
+ * and makes a new event.  If a further check finds that event unread, it may back off again.  Then
+ * the reader of that event kicks the slot.  A KICK that is not needed does no harm.
  */
 #include <linux/gfp.h>
 #include <linux/ktime.h>
@@ -551,9 +551,9 @@ static int theap_slot_kick_claimed(struct theap_slot_timer *st,
  * Arm a slot whose timer is claimed.  If the deadline has passed, set *@kick: the caller must end
  * the claim and call theap_slot_kick(), which expires the slot.
  *
- * Return: 0; -ENOENT: @arming->if_pending is true, but the slot is not pending; -EAGAIN as
- * theap_timer_schedule(); -EBUSY: the program keeps storing to the slot, so the caller must end the
- * claim and try again.
+ * Return: 0; -ENOENT: @arming->if_pending is true, but the slot is not pending; -EAGAIN: the queue
+ * @claim->grow has no heap position for the timer; -EBUSY: the program keeps storing to the slot.
+ * After -EAGAIN and -EBUSY, the caller must end the claim and try again.
  */
 static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 				  struct theap_claim *claim,
@@ -611,10 +611,10 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 }
 
 /*
- * After a claim, allocate what the queue @claim->grow lacked for the timer: a heap position, or a
- * bucket, which is a heap entry that timers share.  If the timer is not queued yet, the caller
- * tries again.  If this function could not allocate a position, that try queues the timer in the
- * queue in which a position is reserved for it.
+ * After a claim, let the queue @claim->grow grow.  That queue had no free heap position for the
+ * timer, or no spare bucket, a heap entry that timers share.  If the timer is not queued yet, the
+ * caller then tries again.  If the allocation has failed, that try enqueues the timer in another
+ * queue, which has a position reserved for the timer.
  */
 static noinline void theap_slot_grow(const struct theap_context *context,
 				     const struct theap_claim *claim)

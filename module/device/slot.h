@@ -12,8 +12,8 @@
  *  - The timer has slack.
  *  - The program keeps storing to the slot, and the check follows a minimum period later.
  *  - The slot is periodic, and its last event is unread: the kernel checks it less often (slot.c).
- *  - The program has stored a deadline before the time of the check.  It has not called KICK yet,
- *    which makes the kernel check the slot at once.
+ *  - The program has stored a deadline that is earlier than the queued check, and has yet to call
+ *    KICK.  KICK makes the kernel check the slot at once.
  *  - The slot has expired in a run on another CPU, which has yet to add the slot's number to the
  *    event ring.  A second run finds the slot due again, and defers the check by 50 us
  *    (core/run.c).

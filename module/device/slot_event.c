@@ -36,8 +36,9 @@ static void theap_slot_end_back_off(struct theap_slot_page *page, u32 index, boo
 /*
  * Take the expirations of a slot, and read the fields of the event that counts them.
  *
- * The caller has removed the slot's number from the ring.  So @expirations becomes 0, even if all
- * expirations were discarded.
+ * The caller has removed the slot's number from the ring.  So set @expirations to 0, and the next
+ * expiry adds the number again.  A stop or start that discards all expirations leaves the flag
+ * TIMERHEAP_DISCARDED in @expirations.  Replace the flag by 0, too.
  *
  * Return: true; false: THEAP_SLOT_TRIES tries have failed, since @expirations has changed, or the
  * program keeps storing to the slot.
@@ -71,9 +72,10 @@ static bool theap_slot_take_expirations(struct timerheap_slot *slot,
 		event->fired = READ_ONCE(slot->fired);
 		event->user_data = READ_ONCE(slot->user_data);
 		/*
-		 * This exchange is the full barrier (E).  An expiry whose own barrier (F) finds the
-		 * 0 may add the number to the ring again.  By then the caller has read the old
-		 * entry of the ring, and has advanced the ring's head.
+		 * This exchange is the full barrier (E).  An expiry adds to @expirations by the
+		 * full barrier (F).  If the expiry finds this 0, it adds the slot's number to the
+		 * ring.  The caller has removed the number before (E), so the number is in the ring
+		 * only once.
 		 */
 		if (theap_user_cmpxchg(&slot->expirations, &old, 0))
 			return true;
@@ -129,9 +131,10 @@ bool theap_slot_get_event(struct theap_slot_page *page, u32 index,
  * @index: index of the slot in @page
  * @event: as theap_slot_get_event() has made it
  *
- * A stop or start of the slot after theap_slot_get_event() has found no expirations to discard.  So
- * the event becomes available again, although the slot was stopped or started after its expiry.
- * The event is lost if the task is killed while a thread of the program keeps storing to the slot.
+ * theap_slot_get_event() has taken the event's expirations from the slot.  If the slot was stopped
+ * or started after that, the stop or start could not discard these expirations.  So the event
+ * becomes available again in that case, too.  The event is lost if the task is killed while a
+ * thread of the program keeps storing to the slot.
  *
  * Context: task, may sleep.
  */

@@ -9,9 +9,9 @@
  * the task that has submitted the request, and this task completes the request.  A request is in
  * one of these states:
  *
- *	issued		completing is set; the request is not in the list yet
- *	pending		in the list
- *	completing	in the list, completing is set; the task work is queued or runs
+ *	issued		the field @completing is set; the request is not in the list yet
+ *	pending		in the list, @completing is not set
+ *	completing	in the list, @completing is set; the task work is queued or runs
  *	done		not in the list; io_uring_cmd_done() was called or is about to be called
  *
  * The lock of the list protects the states.  Only the call that moves a request from pending to
@@ -47,22 +47,25 @@
  *
  *	the task work				a cancellation
  *	  if it is multishot, post		  lock
- *	  lock					  set canceled
- *	  canceled: done, with ECANCELED	  pending: the end of the io_uring ends the
- *	  last completion: done			    request, CANCEL queues task work
- *	  otherwise: pending again		  completing: leave it to the task work
+ *	  lock					  set @canceled
+ *	  @canceled: done, with ECANCELED	  pending: the end of the io_uring ends the
+ *	  the request ends: done		    request, CANCEL queues task work
+ *	  otherwise: pending again		  @completing: leave it to the task work
  *	  unlock				  unlock
  *
+ * A one-shot request ends if the ring has enough events.  A multishot one ends if its completion
+ * cannot be posted.  A clock step ends both.
+ *
  * io_uring holds its own lock when it cancels, and since Linux 6.10 when it runs task work.  The
- * lock of the list nests in that lock.  A task work that has ended a request leaves completing set,
- * so a cancellation before io_uring_cmd_done() does nothing.
+ * lock of the list nests in that lock.  A task work that has ended a request leaves @completing
+ * set, so a cancellation before io_uring_cmd_done() does nothing.
  *
  * io_uring repeats its cancellations until no request is left, also after the task has exited.
  * Then a kernel thread runs the task work.  CANCEL may run in another task than that of the
  * request.  So CANCEL ends a request by task work, never directly.
  *
  * A request that a worker of io_uring issues (IOSQE_ASYNC) can be canceled as soon as it is marked
- * cancelable, before it is in the list.  In the state issued, the cancellation only sets canceled.
+ * cancelable, before it is in the list.  In the state issued, the cancellation only sets @canceled.
  * The issue then adds the request to the list, and queues the task work, which ends the request.
  *
  * Lifetime: io_uring keeps a request until io_uring_cmd_done(), and the request keeps the file.  So
@@ -90,9 +93,9 @@ struct theap_uring_wait {
 	struct list_head node;
 	u64 key;		/* a number of the program; CANCEL ends all requests with it */
 	/*
-	 * The number of entries ever added to the ring, as the last task work has read it.  When
-	 * the request is issued, @seen becomes 1 less than that number.  So until the first task
-	 * work the two differ, and a multishot request also completes for entries older than it.
+	 * The number of entries ever added to the ring, as the last task work has read it.  Before
+	 * the first task work, @seen is 1 less than the number at the issue of the request.  So
+	 * the entries in the ring count as new, and a multishot request completes for them.
 	 */
 	u32 seen;
 	u32 min : 30;		/* the number of events to wait for; there are 2^24 slots at most */
@@ -181,8 +184,8 @@ static void theap_uring_complete(struct io_uring_cmd *uring, unsigned int issue_
 	struct theap_context *context = theap_uring_context(uring);
 	struct theap_uring_wait *wait = theap_uring_to_wait(uring);
 	/*
-	 * First read the total, the number of entries ever added: entries that are added after that
-	 * complete the request again.
+	 * First read the total, the number of entries ever added to the ring.  If entries are added
+	 * after this read, the request completes for them again.
 	 */
 	u32 total = theap_ring_total(&context->ring);
 	u32 count = theap_ring_count(&context->ring);

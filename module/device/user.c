@@ -69,8 +69,9 @@ u64 theap_user_max_memory(void)
  *
  * If root owns the topmost namespace, it is presumably that of a container.  Different containers
  * may have the same user IDs.  So the namespace itself has limits, and one container cannot use up
- * those of another.  A user gets no second limit in this way: only root can create such a
- * namespace, and a namespace within a container has the limits of the topmost one.
+ * those of another.  A user gets no further limits by creating a namespace.  If the namespace is a
+ * topmost one, the user owns it, and the user's limits apply.  If the namespace is within a
+ * container, the limits of the topmost namespace apply.
  *
  * Containers without a user namespace share the limits of a user ID if several of them use that ID.
  * The kernel's own limits of a user ID are shared in the same way.

@@ -5,8 +5,8 @@
  *
  * The word is in a slot, a timer in memory that program and kernel share.  The kernel makes most
  * of these operations with interrupts off: when it checks whether the slot is due, and when a call
- * changes the slot.  A thread of the program may store to the same cache line in a loop.  That
- * thread must not keep the kernel in an operation:
+ * changes the slot.  A thread of the program may store to the same cache line in a loop.  The
+ * architecture decides how long that thread can keep the kernel in an operation:
  *
  *  - On x86, and on arm64 with LSE, each operation is one instruction.
  *  - On arm64 without LSE, an operation is a loop of load-exclusive and store-exclusive.  The
@@ -14,9 +14,9 @@
  *    here makes at most THEAP_USER_TRIES attempts, and may then fail for contention.  A futex
  *    operation of the kernel makes 128, but with interrupts on.
  *  - On riscv64, the exchange and the addition are one instruction.  Without the extension Zacas,
- *    the compare-and-exchange is a loop of LR and SC without a bound here.  The architecture
- *    guarantees the progress of such a loop only if no other CPU keeps storing to the
- *    reservation set.
+ *    the compare-and-exchange is a loop of LR and SC without a limit of attempts.  The thread can
+ *    keep the kernel in that loop for long: the architecture guarantees progress only if no other
+ *    CPU keeps storing to the reservation set.  Documentation/guarantees.md lists this gap.
  *
  * An operation that succeeds is a full barrier.  An operation that fails stores nothing and orders
  * nothing.  slot.c tries an operation at most THEAP_SLOT_TRIES times with interrupts off.  If all

@@ -50,7 +50,7 @@
 struct timerheap_cache {
 	struct rhashtable table;
 	atomic_t nr;			/* number of entries, without those being removed */
-	unsigned int max;		/* constant: a new key is rejected if @nr exceeds it */
+	unsigned int max;		/* constant: a new key must not raise @nr above @max */
 	struct llist_head retired;	/* entries for the worker to free */
 	struct work_struct work;
 };
@@ -190,9 +190,10 @@ static bool set_expires(struct entry *entry, s64 expires, bool earlier)
 			return true;
 	} while (!atomic64_try_cmpxchg(&entry->expires, &old, expires));
 	/*
-	 * Another caller may have made @expires still earlier, and have started the timer before
-	 * this caller does.  Then the timer is due after @expires.  So if @expires is now earlier
-	 * than the time of this start, start the timer again.
+	 * If the time has become earlier, start the timer.  Meanwhile another caller may make
+	 * entry->expires still earlier, and start the timer before this start, which then replaces
+	 * the earlier time.  So read entry->expires again after this start.  If it is earlier than
+	 * the time of this start, now in @old, start the timer again.
 	 */
 	for (; expires && expires < old; expires = atomic64_read(&entry->expires)) {
 		timerheap_start(&entry->timer, expires);
@@ -286,8 +287,9 @@ int timerheap_cache_set(struct timerheap_cache *cache,
 		/*
 		 * The timer may have expired before the entry was linked.  Then the timer's
 		 * function has claimed the entry, but did not find it in the table.  So unlink
-		 * the entry here.  This read sees the claim: after the claim, the timer's function
-		 * took the lock of the table's bucket, and the link above took the lock later.
+		 * the entry here.  This read sees the claim: after the claim, the function searched
+		 * a bucket of the table under the bucket's lock.  The search did not find the
+		 * entry, so the link above has taken that lock later.
 		 */
 		if (!atomic64_read(&entry->expires))
 			unlink(entry);

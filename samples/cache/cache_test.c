@@ -264,7 +264,7 @@ static void cache_drain_returns_each_value_once(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, timerheap_cache_drain(cache, NULL, NULL), 0);
 }
 
-/* Call set, get, move and remove with softirqs off, as they are when a softirq calls them. */
+/* Call set, get, move and remove with softirqs off, as if a softirq called these functions. */
 static void cache_calls_succeed_with_softirqs_off(struct kunit *test)
 {
 	int was_set, was_moved, was_removed;
