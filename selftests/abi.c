@@ -695,8 +695,8 @@ TEST_F(abi, modify_does_not_change_slack_and_user_data)
 }
 
 /*
- * Arrays that are shorter than the call's argument @nr states: @nr is ALL, but at most FIT entries
- * fit into the array.  Unmapped memory follows the array.
+ * The tests pass an array to a call, and state that the array has ALL elements.  But at most FIT
+ * elements fit into the array.  Unmapped memory follows the array.
  */
 #define FIT	20
 #define ALL	30

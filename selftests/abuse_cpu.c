@@ -4,9 +4,9 @@
  * timers.
  *
  * All abuse aims at CPU 0.  abuse_test.h describes each kind of abuse.  Each abuser has a harmless
- * twin for comparison.  The twin is a process that uses its CPU in about the same way, but the
- * kernel checks none of its timers.  The tests change no parameter of the module; the bounds are
- * for the default of user_cpu_percent.
+ * twin for comparison.  The twin is a process that uses its CPU in about the same way.  But no
+ * timer of the twin expires: its timers are not queued, or are due only 1000 s later.  The tests
+ * change no parameter of the module; the bounds are for the default of user_cpu_percent.
  *
  * The first tests measure which share of CPU 0 is left to a task that computes there.  The task
  * counts the rounds of a loop beside the abusers, and beside their harmless twins.  The share is
@@ -121,13 +121,14 @@ static bool start_load(struct _test_data_abuse *self, const struct load *load, b
  *
  * A load that computes needs CPU time, too.  The scheduler shares a CPU evenly only over a long
  * time.  So the test takes the CPU for 5 ms by its priority, leaves it to the load for 5 ms, and
- * repeats both.  Usually that priority is a nice value.  On PREEMPT_RT, a real-time priority
- * can delay the softirqs in which the module expires timers.  But the test is to measure the cost
- * of these softirqs.
+ * repeats both.
  *
- * If a load wakes many threads, the scheduler lets some of them run despite the nice value.  But
- * the test is to measure only the cost of the wake-ups.  So for such a load the test has a
- * real-time priority.
+ * The test measures the cost of the softirqs in which the module expires timers.  On PREEMPT_RT, a
+ * real-time priority can delay these softirqs.  So the priority is usually a nice value.
+ *
+ * Exception: a load that wakes many threads.  The scheduler lets some of the threads run despite
+ * the nice value, but the test measures only the cost of their wake-ups.  So the test then has a
+ * real-time priority, and on PREEMPT_RT it may miss a part of that cost.
  *
  * Return: the rounds; 0: the load cannot be started.
  */
@@ -160,8 +161,9 @@ static void measure_shares(struct __test_metadata *_metadata, struct _test_data_
 		if (load.cpu >= self->cpus)
 			continue;
 		/*
-		 * Make a large load smaller if it would take too long: any load if the module is
-		 * slow, and a load with @seconds if the clock does not count instructions.
+		 * Make a large load smaller if the module is slow: the load would take too long.
+		 * Also make a large load with @seconds smaller if the clock does not count
+		 * instructions: rounds_beside() then measures for 200 ms, which is too short.
 		 */
 		if ((th_slow() || (load.seconds && !self->exact)) && load.nr > ABUSE_CROWD)
 			load.nr = ABUSE_CROWD;
@@ -199,9 +201,9 @@ TEST_F_TIMEOUT(abuse, tickers_with_unread_events_do_not_starve_tasks, 240)
 }
 
 /*
- * These loads use one-shot timers, or take the events of their tickers, which are periodic timers.
- * A timer backs off, so that the kernel checks it less often, only while its event is not taken.
- * So these timers back off briefly at most.  But user_cpu_percent limits their CPU time.
+ * A ticker, which is a periodic timer, backs off while its event is unread: the kernel checks the
+ * ticker less often.  One-shot timers do not back off.  These loads use one-shot timers, or soon
+ * take the events of their tickers.  So the limit user_cpu_percent must protect the tasks.
  */
 TEST_F_TIMEOUT(abuse, timers_that_do_not_back_off_do_not_starve_tasks, 240)
 {
@@ -219,12 +221,13 @@ TEST_F_TIMEOUT(abuse, timers_that_do_not_back_off_do_not_starve_tasks, 240)
 }
 
 /*
- * For each event the kernel visits many entries of a wait queue.  It does so in a run, which
- * expires due timers, and charges the CPU time of the run to the user.  With 400000 entries, a run
- * may take longer than 20 ms.  The kernel cannot know whether the run has used the time above
- * 20 ms, or the host has stopped the machine meanwhile.  So it charges only 20 ms of the first such
- * run (core/budget.c).  If the clock counts instructions, the test measures loads of 400000 entries
- * for 10 s.  Then the time that is not charged is a small part.
+ * For each event the kernel visits many entries of a wait queue.  The kernel does so in a run,
+ * which expires due timers, and charges the CPU time of the run to the user.  With 400000 entries,
+ * a run may take longer than 20 ms.  The kernel cannot know whether the run has used the time above
+ * 20 ms, or the host has stopped the machine meanwhile.  So the kernel does not charge that time
+ * for the first such run.  The kernel charges the next such runs in full, up to 400 ms each
+ * (core/budget.c).  If the clock counts instructions, the test measures loads of 400000 entries for
+ * 10 s.  Then the time that is not charged is a small part.
  */
 TEST_F_TIMEOUT(abuse, wake_ups_of_many_waiters_do_not_starve_tasks, 400)
 {

@@ -56,8 +56,8 @@ static uint64_t context_bytes(int fd)
 /*
  * Take as much memory as the limits allow, in at most CONTEXTS contexts.  The kernel allocates a
  * whole page of slots when one of them is first used, so start only one timer in each page.  The
- * timers expire at once, so the heaps of pending timers stay almost empty.  The contexts stay open
- * until the process ends.
+ * page stays allocated after the timer has expired, so the deadline does not matter.  The contexts
+ * stay open until the process ends.
  *
  * @error: out: the error of the call that has reached a limit; 0: no call has
  * Return: the kernel memory of the contexts, in bytes.
@@ -569,8 +569,9 @@ TEST_F_TIMEOUT(abuse_memory, release_of_context_with_many_timers_delays_no_other
 	left = th_entries(watch);
 	EXPECT_LT(before, left);
 	/*
-	 * TH_WAIT_UNTIL() gives up after the time LOST.  On a debug kernel the release may take
-	 * longer.  So repeat the wait as long as the number of heap entries decreases.
+	 * TH_WAIT_UNTIL() gives up after LOST, the time limit of a wait (20 s).  On a debug kernel
+	 * the release may take longer.  So repeat the wait as long as the number of heap entries
+	 * decreases.
 	 */
 	do {
 		left = th_entries(watch);

@@ -8,10 +8,11 @@
 #include "timerheap_test.h"
 
 /*
- * The hostile processes, the peers, set the head so that the ring seems to have SLOTS entries.  A
- * WAIT or a read() of the test, which is the victim, needs several ms to remove these entries.  So
- * the call rarely finds an empty ring, which would let the call sleep or return.  That is so even
- * if the host of a virtual machine stops the peers for a moment.
+ * The peers, which are hostile processes, set the head so that the ring seems to have SLOTS
+ * entries.  A WAIT or a read() of the test, the victim, sleeps or returns when it finds the ring
+ * empty.  But the call needs several ms to remove SLOTS entries.  Meanwhile the peers set the head
+ * again, even if the host of a virtual machine stops them for a moment.  So the call rarely finds
+ * the ring empty.
  */
 #define SLOTS	(1 << 16)
 #define PEERS	2			/* hostile processes */

@@ -28,7 +28,7 @@
 struct abuse {
 	void (*work)(const struct abuse *abuse);	/* what the abuser does */
 	int nr;				/* how many slots, threads or epoll entries */
-	int cpu;			/* the CPU of the process; abuse_hammer(): the first CPU */
+	int cpu;			/* the process's CPU; abuse_hammer(): the first thread's */
 	int queue;			/* the CPU on which the timers are queued */
 	uid_t user;
 	bool harmless;			/* the process is the harmless twin of the abuser */
@@ -126,14 +126,14 @@ static inline void abusers_continue(struct abusers *abusers)
  * Measure the CPU time that is left to the calling thread: count the rounds of a loop in @spans
  * spans of @length ns each.  Sleep for @pause ns after each span.
  *
- * An expiry run, in which the kernel expires due timers, makes the loop lose rounds.  But if a run
- * lasts beyond the end of a span, the rest of the run costs no rounds: it only delays the next
- * span.  If @exact is true, the function counts these delays, too.  If they have made the whole
- * measurement longer by a tenth, for example, it divides the rounds by 1.1.
- *
  * @exact states that the clock counts instructions, as with QEMU's option -icount.  If @exact is
  * false, the host may suspend an emulated CPU in a span.  So the function then takes the span with
  * the most rounds, times @spans.
+ *
+ * If @exact is true, the function adds the rounds of all spans.  An expiry run, in which the kernel
+ * expires due timers, makes the loop lose rounds.  But if a run lasts beyond the end of a span, the
+ * rest of the run costs no rounds: it only delays the next span.  So the function corrects the sum
+ * for such delays: it divides the sum by 1.1 if the measurement takes a tenth longer, for example.
  *
  * Return: the rounds.
  */
@@ -563,8 +563,8 @@ static inline void *abuse_hammer_slot(void *arg)
 }
 
 /*
- * Change one slot from @abuse->nr threads at once: by START, MODIFY, KICK and stores, or only by
- * stores in the harmless twin.  The threads run on the CPUs from @abuse->cpu on.
+ * Change one slot from @abuse->nr threads at once, by START, MODIFY, KICK and stores.  In the
+ * harmless twin, the threads only store.  The threads run on the CPUs from @abuse->cpu on.
  */
 static inline void abuse_hammer(const struct abuse *abuse)
 {

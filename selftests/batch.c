@@ -427,8 +427,8 @@ TEST_F(eventfd, registration_signals_eventfd_if_events_are_unread)
 	EXPECT_EQ(1, read_count(second));
 	EXPECT_EQ(0, read_count(self->eventfd));
 	/*
-	 * After the eventfd is removed, no event signals it.  If no event is unread,
-	 * another registration of the eventfd does not signal it.
+	 * After the registration is removed, no event signals the eventfd.  When all events have
+	 * been read, registering the eventfd again does not signal it.
 	 */
 	ASSERT_EQ(0, th_eventfd(self->fd, -1));
 	ASSERT_EQ(0, th_start(self->fd, 3, 0));

@@ -77,7 +77,7 @@ static inline double bench_cpu(void)
  */
 double bench_busy(void);
 
-/* Return the next pseudo-random number (xorshift); the same first *@state repeats the sequence. */
+/* Return the next pseudo-random number (xorshift).  The initial *@state determines all numbers. */
 static inline uint64_t bench_random(uint64_t *state)
 {
 	*state ^= *state << 13;

@@ -34,12 +34,13 @@ void __timerheap_kick_ticker(struct timerheap *th, uint32_t slot)
 }
 
 /*
- * Count the operations on slots.  At first each timer is pending, and has an unread event in the
- * ring.  @queued is the deadline, as if the timer were in a heap of the kernel.
+ * Count the operations on slots.  At first each timer is pending, and the event of an earlier
+ * expiry is unread.  The field @queued is the time at which the kernel next checks a slot.  Here
+ * @queued is the first deadline, so no operation has to notify the kernel by a KICK.
  *
- * The counted stop sets @expirations of each slot to 0, and so discards the event.  But the last
- * counted operation, timerheap_next(), takes an event.  So set @expirations of each slot to 1
- * again before that operation.
+ * The field @expirations counts unread expirations; 0: the event is discarded.  The counted stop
+ * sets @expirations of each slot to 0.  But the last counted operation, timerheap_next(), takes an
+ * event.  So set @expirations of each slot to 1 again before that operation.
  */
 void count_slots(void)
 {

@@ -4,9 +4,9 @@
  *
  * An expiry interrupts whichever task runs, so no process's CPU time measures the expiry.
  * The benchmark therefore runs a loop whose duration is known, and counts its iterations.
- * The elapsed time minus the time for these iterations is the cost of the expiries.  While no
- * timer is due, the loop runs.  It also runs while a limit of the module on its own CPU time defers
- * the expiries.  So these times are not part of the cost.
+ * The elapsed time minus the time for these iterations is the cost of the expiries.  The loop runs
+ * while no timer is due.  The module limits its own CPU time, and defers expiries above the limit.
+ * The loop runs in that time, too.  So neither time is part of the cost.
  */
 #include <linux/bottom_half.h>
 #include <linux/ktime.h>

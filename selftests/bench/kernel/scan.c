@@ -23,11 +23,13 @@
 /*
  * The time from a start of the measured timer to its deadline, in ns.
  *
- * The watchdog timers scan the queues every 2 s, the period that bench_scans() sets.  They sleep
- * longer only if no timer is queued, or if the next deadline is over 2 s away (watchdog.c).  A
- * start would then have to arm them, and this work would be measured.  So FAR is less than 2 s.
- * Before a measured start, prepare() stops the timer.  From that stop to the start, softirqs are
- * off, so no watchdog timer can expire and find that no timer is queued.
+ * A measured start must not include work for the watchdog timers, which scan the queues for stuck
+ * CPUs.  A start arms these timers only if they sleep for more than 2 s, the period that
+ * bench_scans() sets.  A watchdog timer that expires begins such a sleep in two cases (watchdog.c):
+ *
+ *  - The next deadline is over 2 s away.  So FAR is less than 2 s.
+ *  - No timer is queued.  Before a measured start, prepare() stops the timer.  So softirqs are off
+ *    from that stop to the start, and no watchdog timer can expire.
  */
 #define FAR	(3 * NSEC_PER_SEC / 2)
 

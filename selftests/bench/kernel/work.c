@@ -139,11 +139,11 @@ static void work(const char *bench, struct timer_set *set, u32 n, enum kind kind
 
 /*
  * Measure the start and the stop of a request's timeout.  An operation starts a timer, and stops
- * the timer that was started @n operations before.  So @n timers are pending.
+ * the timer that was started @n operations before.  So @n of 2 * @n timers are pending.
  *
- * A contender may defer work of an operation, such as the removal of a stopped timer from a heap.
- * Later operations do this work.  So measure only after about 2 * @n operations (2 * @n, rounded
- * down to whole rounds), when each operation includes deferred work of earlier ones.
+ * A contender may defer work of a stop, such as the removal of the timer from a heap, to later
+ * operations.  So measure only when each of the 2 * @n timers has been stopped: after 2 * @n
+ * operations, rounded down to whole rounds.  Then operations include deferred work of earlier ones.
  *
  * @stop is the contender's stop; or its synchronous stop, for a timer that is part of the request
  * and is freed with it.

@@ -46,8 +46,9 @@ static uint32_t reserved(const struct worker *worker, uint32_t i)
 
 /*
  * Handle answers to requests: stop the timer of a request, and start that timer for the next
- * request.  Every 1000th request is lost: start one of the RESERVE timers for it, with a timeout of
- * 1 ms.  In a server that timeout would be TIMEOUT, too.  With 1 ms the timer expires in the round.
+ * request, with the timeout TIMEOUT.  Every 1000th request is lost: no answer stops its timer.  For
+ * a lost request, start one of the RESERVE timers, with a timeout of 1 ms, so that it expires in
+ * this round.  A server would use TIMEOUT for all requests.
  */
 static void request(struct worker *worker)
 {

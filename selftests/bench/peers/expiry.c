@@ -92,10 +92,10 @@ static void stop_all(const struct part *part)
 }
 
 /*
- * Stop all timers, and measure how long it takes to start them again.  A peer may keep a stopped
- * timer in its heap, at the old deadline.  The start then moves the timer to the new deadline.  The
- * new deadlines are earlier than the old ones, as in start_all().  So the start does the same work
- * here as there.
+ * Stop all timers, and measure how long it takes to start them again.  start_all() relies on that
+ * time.  A peer may keep a stopped timer in its heap, at the old deadline, and a start then moves
+ * the timer.  start_all() moves timers to earlier deadlines.  So the new deadlines here are earlier
+ * than the old ones, too, and both starts do the same work.
  */
 static void measure_start_time(const struct part *part)
 {
@@ -258,8 +258,9 @@ static void tickers(struct part *part)
 }
 
 /*
- * Poll until all old deadlines, which are within one second from @base, have passed.  Then set the
- * variable @expired to the number of postponed timers, since record() divides the figures by it.
+ * Poll for one second from @base.  Before the timers were postponed, their deadlines were in that
+ * second.  A peer may still check a timer at its old deadline.  Then set the variable @expired to
+ * the number of postponed timers, since record() divides the figures by it.
  */
 static void poll_until_over(const struct part *part)
 {

@@ -139,7 +139,7 @@ static const struct contender {
 	 * Exception: a neighbor that runs as another user always has timerheap's timers.
 	 */
 	const struct peer *others;
-	void (*wait)(void *set);	/* NULL: the peer waits in its reap() */
+	void (*wait)(void *set);	/* wait for expiries; NULL: reap() of @peer waits */
 	bool ordinary;			/* the reader has no real-time priority */
 	/*
 	 * Measure this contender only while the neighbor is idle.  That is the situation "pending":
@@ -167,9 +167,10 @@ static const struct contender *contender;
 static uint64_t seed;
 
 /*
- * Samples of the lateness of the reader's timers and of its two parts, in us.  groups[1] has the
- * samples of timers that are due just after a mass expiry of the neighbor's timers.  groups[0] has
- * all other samples.
+ * Samples of the reader's timers, in us.  @late is the lateness, which has two parts: the time
+ * until the kernel finds the timer due, and the time after that.  groups[1] has the samples of
+ * timers that are due just after a mass expiry of the neighbor's timers.  groups[0] has all other
+ * samples.
  */
 static struct group {
 	double late[MOST_SAMPLES], until_fired[MOST_SAMPLES], after_fired[MOST_SAMPLES];
@@ -238,11 +239,12 @@ static const struct peer sleeper = {
 /* The ways to wait for slots of timerheap. */
 
 /*
- * Open a context without the limit of a user's CPU time, as a program with real-time priority
- * would.  The reader, whose lateness is measured, calls this function.  So does the neighbor, a
- * process that loads the CPU, unless it is another user.  All contexts without the limit share one
- * queue per CPU and clock.  So the reader's timers are in one queue with the neighbor's, as the
- * timers of one user are.
+ * Open a context without the limit on the CPU time that the kernel uses for a user's timers, as a
+ * program with real-time priority would.  All contexts without the limit share one queue per CPU
+ * and clock.  The reader, whose lateness is measured, and the neighbor, a process that loads the
+ * CPU, call this function.  So their timers are in one queue, as the timers of one user are.
+ * Exception: a neighbor that is another user does not call this function, and has a queue of its
+ * own.
  */
 static void *open_unlimited(uint32_t n, bool exact)
 {
@@ -358,7 +360,7 @@ static uint32_t *shuffled(void)
  * In the first TURNS turns, start the timeouts in random order.  In each later turn, postpone the
  * next timeouts of that order, without end, so that each is postponed once in TURNS turns.
  *
- * After IDLE, the deadlines with which the timeouts started begin to pass.  Then timerheap checks
+ * After IDLE, the first deadlines of the timeouts begin to pass.  From then on, timerheap checks
  * each postponed timer near its old deadline.  The measurement must include these checks, so let
  * the reader begin only then.
  */
@@ -454,15 +456,15 @@ static pid_t start_neighbor(void)
 static void *flows;
 static uint64_t deadlines[FLOWS];
 
-/* In a situation with mass expiries (@at_instants): the flow is due within WINDOW of one. */
+/* True: a flow's deadline is within WINDOW of a mass expiry; used only with @at_instants. */
 static bool aimed[FLOWS];
 static uint32_t wanted, skipped;	/* samples to take, and those to skip before them */
 
 /*
- * Start the timer of a flow.  If the neighbor's timers do not expire together once a second, in a
- * mass expiry, the deadline is one to two milliseconds later.  Otherwise the flow has two deadlines
- * for each mass expiry.  The first is one to two milliseconds before the mass expiry, the second
- * at most WINDOW before or after it.
+ * Start the timer of a flow.  If the neighbor's timers expire together once a second, in a mass
+ * expiry, the flow has two deadlines for each mass expiry.  The first is one to two milliseconds
+ * before the mass expiry, the second at most WINDOW before or after it.  In the other situations,
+ * the deadline is one to two milliseconds from now.
  */
 static void send_next(uint32_t flow)
 {

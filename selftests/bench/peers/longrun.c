@@ -25,8 +25,8 @@
  * workloads are:
  *
  *	idle		in each turn, random connections get packets.  A packet postpones the
- *			timeout of its connection.  If the timeout expires, the server starts it
- *			again, for the next connection
+ *			timeout of its connection.  If the timeout expires, a new connection
+ *			replaces the old one, and the server starts the timeout again
  *	requests	in each turn, requests begin, with timeouts of 30 s.  A request ends 1 to
  *			100 turns later, and its timeout is stopped.  The order is random
  *	tickers		each timer expires once a second
@@ -505,8 +505,9 @@ static struct state measure_peer(void)
 /*
  * Run a program in another language that does the work of @work, with the timers of its language or
  * without.  That program prints "begin" when the measurement begins.  At the end, the program
- * prints "end" with the number of expiries and the greatest lateness in ns.  The arguments are the
- * name of @work up to the comma, @n, @span, @rate, the duration in seconds, and "timers" or "none".
+ * prints "end" with the number of expiries and the greatest lateness in ns.  The arguments of the
+ * program are the first word of @work's name, such as "idle", and @n, @span and @rate.  The
+ * duration in seconds and the word "timers" or "none" follow.
  */
 static struct state measure_program(const char *timers)
 {
@@ -601,7 +602,11 @@ static bool measure_in_child(void)
 static bool wanted(const char *name, uint32_t timers, const regex_t *peers, bool quick,
 		   bool programs)
 {
-	/* Allow 2 * @most: in the workload "requests", at most half of the timers are pending. */
+	/*
+	 * @most limits the pending timers of a peer.  Allow 2 * @most timers for the workload
+	 * "requests", in which at most half are pending.  In other workloads, no number of timers
+	 * is between @most and 2 * @most.
+	 */
 	if (programs != !!contender->program ||
 	    (!programs && work->n > 2ULL * contender->peer->most))
 		return false;

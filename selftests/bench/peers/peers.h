@@ -46,8 +46,8 @@
  * @lazy:     a postponed timer is checked at its old deadline, and that check takes time
  * @expires_as: another peer whose timers expire in the same way; only that peer's expiry is
  *            measured.  NULL: there is none
- * @threads_as: another peer, which expiry.c measures instead of this peer with several threads.
- *            In both peers the threads share nothing.  NULL: there is none
+ * @threads_as: another peer.  With several threads, expiry.c measures only that peer: in both peers
+ *            threads share nothing, so several threads affect both alike.  NULL: there is none
  * @open:     make a set of @n timers that are not pending; @exact: choose a resolution below
  *            a millisecond, if the peer has a choice.  Return: NULL, with errno, if the
  *            system does not support the peer

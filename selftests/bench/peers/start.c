@@ -8,8 +8,9 @@
  * memory of earlier programs late.  That makes the figure inexact by up to a megabyte.  So memory
  * is measured only with MANY or more timers.
  *
- * The deadlines are TIMEOUT from now, or up to one second earlier.  The workloads request and idle
- * later set deadlines to TIMEOUT from the time at which they run, so they postpone the timers.
+ * The deadlines are TIMEOUT from now, or up to one second earlier.  The workloads "request" and
+ * "idle" run later, and set deadlines to TIMEOUT from that time.  So these workloads postpone the
+ * timers.
  */
 #include <unistd.h>
 

@@ -21,7 +21,7 @@
 #include "peers.h"
 
 #define MOST	10000
-#define ENTRIES	256			/* queue entries: more than BURST operations need */
+#define ENTRIES	256			/* queue entries; BURST operations need fewer */
 #define CQ_MOST	65536			/* completions: the most that io_uring permits */
 #define NO_TIMEOUT	UINT64_MAX	/* user_data of requests other than timeouts */
 
@@ -274,7 +274,10 @@ static void *open_lazy(uint32_t n, bool exact)
 	return set;
 }
 
-/* Start a timer.  Submit no timeout if the kernel has one for this timer that is not later. */
+/*
+ * Start a timer.  If the kernel already has a timeout for it, due at @when or before, submit none:
+ * when that timeout expires, check_lazy() checks the timer.
+ */
 static void start_lazy(void *arg, uint32_t timer, uint64_t when, uint64_t period)
 {
 	struct set *set = arg;

@@ -153,8 +153,8 @@ impl Server {
         }
     }
 
-    /// Handle the expiry of a connection's timeout: count it, and start the timeout again, for the
-    /// next connection.
+    /// Handle the expiry of a connection's timeout: count it, and start the timeout again, for a
+    /// new connection with the same number.
     fn expire(&mut self, number: usize) {
         let now = Instant::now();
         let deadline = self.deadline_after(now);
