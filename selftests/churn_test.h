@@ -19,8 +19,9 @@
 
 /*
  * One thread, which uses TH_CHURN_SLOTS slots from slot @base on.  @armed counts the armings of the
- * thread.  @ended counts the armings that a later call of the thread has ended: the call found
- * the timer pending, or discarded the timer's expiration.
+ * thread.  @ended counts the armings that cause no event, because of a later call of the thread.
+ * Either that call found the timer pending.  Or the timer had expired, and the call discarded the
+ * expiration before a reader took it.
  */
 struct th_churner {
 	pthread_t thread;

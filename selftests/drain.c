@@ -16,8 +16,8 @@
 #define SLOTS	512
 
 /*
- * Memory whose first access waits until trap_run() has advanced the clock of @context, by the call
- * ADVANCE.  That is a manual clock: it moves only by ADVANCE.
+ * Memory whose first access waits until trap_run() has advanced the clock of @context.  That clock
+ * is manual: only the call ADVANCE, which trap_run() makes, moves the clock.
  *
  * DRAIN reads the deadline of a timer, writes the timer to the array, and then stops the timer.  If
  * the array is in this memory, the write of the first timer is the first access.  So the clock

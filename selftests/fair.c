@@ -103,8 +103,9 @@ static bool start_greedy(struct _test_data_fair *self, int cpu, int queue,
 }
 
 /*
- * The results of cyclictest: how late a task of high priority gets its CPU.  Softirqs run before
- * tasks, except on PREEMPT_RT.  So the latency includes the time that the expiry runs take.
+ * The results of cyclictest: how late a task of high priority gets its CPU.  Expiry runs are in
+ * softirqs.  The task waits for the end of softirqs, so the latency includes the time of the runs.
+ * On PREEMPT_RT the task does not wait: it preempts the thread that executes the softirqs.
  */
 struct latency {
 	FILE *output;
@@ -200,11 +201,12 @@ static void report(struct __test_metadata *_metadata, const char *when, struct m
  * The limit of CPU time of the greedy user, user_cpu_percent, bounds the lateness of the second
  * user's few timers.
  *
- * A run expires the due timers of a queue, in batches.  Each user has queues of its own.  So a
- * timer of the second user waits for at most one run of the greedy user.  The CPU budget, which
- * bounds the runs of all users together, ends such a run after about 0.1 ms, when a batch is
- * complete.  Without user_cpu_percent, runs take four fifths of all time, so most timers of the
- * second user become due during a run.  With user_cpu_percent, few of them do.
+ * A run expires the due timers of a queue, in batches.  Each user has queues of its own.  The CPU
+ * budget bounds the runs of all users together.  The budget ends a run of the greedy user after
+ * about 0.1 ms, when a batch is complete.  Then the budget delays the next run of that queue, and
+ * the queue of the second user has its run.  So a timer of the second user waits for at most one
+ * run of the greedy user.  Without user_cpu_percent, runs take four fifths of all time, so most
+ * timers of the second user become due during a run.  With user_cpu_percent, few of them do.
  *
  * The test measures without the limit user_cpu_percent, and with it.  The median lateness with it
  * must be below 50 ms.  The test compares the two measurements only with TIMERHEAP_EXACT=1, which
@@ -263,11 +265,12 @@ TEST_F_TIMEOUT(fair, cpu_limit_of_user_bounds_lateness_of_other_users, 220)
  * share of the loop is that fifth, or half of it if the greedy user also computes on CPU 0.  The
  * greedy user causes several loads, one after another: each is a way to make many runs.
  *
- * The module only estimates what an interrupt costs, so the test requires only half of the share.
- * In one load the runs are so long that the CPU budget ends all of them.  Then there is only one
- * interrupt in 0.1 ms of runs, and the estimate matters little.  So the test requires three
- * quarters of the share.  These bounds apply with TIMERHEAP_EXACT=1, which states that the clock
- * counts instructions.  Without it, the test requires one tenth of the share for all loads.
+ * The module charges an estimate for each interrupt to the CPU budget.  If the estimate is too low,
+ * tasks get less than a fifth.  So for most loads the test requires only half of the share.  For
+ * 200 tickers the test requires three quarters.  The runs of that load are so long that the budget
+ * ends each run after about 0.1 ms.  So interrupts are few, and the estimate matters little.  These
+ * bounds apply with TIMERHEAP_EXACT=1, which states that the clock counts instructions.  Otherwise
+ * the test requires one tenth of the share for all loads.
  */
 TEST_F_TIMEOUT(fair, runs_do_not_starve_tasks_even_without_cpu_limit_of_users, 220)
 {
@@ -275,7 +278,7 @@ TEST_F_TIMEOUT(fair, runs_do_not_starve_tasks_even_without_cpu_limit_of_users, 2
 		const char *name;
 		void (*work)(const struct abuse *abuse);
 		int nr, cpu;		/* of the greedy user's process: number of tickers; CPU */
-		int tasks;		/* tasks that compute on CPU 0, which share the fifth */
+		int tasks;		/* tasks that compute on CPU 0, and share a fifth of it */
 		bool throttled;		/* the CPU budget throttles all runs of the load */
 	} loads[] = {
 		{ "1 ticker", abuse_read_tickers, 1, 0, 1 },

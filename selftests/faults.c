@@ -67,7 +67,10 @@ static int op_setup(struct state *state)
 {
 	int ret = th_setup(state->raw, CLOCK_MONOTONIC, SLOTS);
 
-	/* EBUSY: the first SETUP has set @raw up, and only the copy of its answer has failed. */
+	/*
+	 * The test repeats an operation that has failed.  Then EBUSY means that the failed SETUP
+	 * has set @raw up, and that only the copy of its answer has failed.
+	 */
 	return ret == -EBUSY ? 0 : ret;
 }
 

@@ -34,8 +34,8 @@
 #define CONTEXTS	6
 
 /*
- * The 64-bit words of a request.  Each argument except that of INFO has at most 9 words, so a
- * random size may also be larger than the argument.
+ * The 64-bit words of a request.  No argument except that of INFO has more than 9.  So a random
+ * size, which is at most WORDS words, may also be larger than the argument.
  */
 #define WORDS		10
 
@@ -43,7 +43,7 @@
 #define EDGES		0x10000		/* hash values of a pair of successive code addresses */
 #define TRACE		8192		/* words of a thread's kcov buffer: 64 KiB, whole pages */
 
-/* The kinds of calls.  calls[] has the permitted errors of a kind, allowed() those of all kinds. */
+/* The kinds of calls. */
 enum kind {
 	INFO, SETUP, START, STOP, MODIFY, GET, QUERY, SYNC, GROW, WAIT, DRAIN, KICK, ADVANCE,
 	BATCH, EVENTFD, UNKNOWN, READ, POLL, SCRIBBLE, REMAP, REOPEN, KINDS
@@ -52,7 +52,7 @@ enum kind {
 static const struct {
 	const char *name;
 	unsigned long command;
-	int errors[6];
+	int errors[6];		/* permitted, besides those that any kind may return: allowed() */
 } calls[KINDS] = {
 	[INFO]	  = { "INFO", TIMERHEAP_IOC_INFO, { EINVAL } },
 	[SETUP]	  = { "SETUP", TIMERHEAP_IOC_SETUP,
@@ -143,10 +143,6 @@ static void report_fault(const char *what, const struct request *request, int re
 		printf(" %#llx", (unsigned long long)request->words[i]);
 	printf("\n");
 }
-
-/*
- * Addresses
- */
 
 #define POINTERS	8
 
@@ -459,7 +455,10 @@ static void do_ioctl(struct thread *thread, struct request *request)
 		atomic_fetch_add(&shared->failed[request->kind], 1);
 		if (!allowed(request, -ret))
 			report_fault("an error that the header does not permit:", request, ret);
-		/* A failed WAIT may change @until: EINTR sets it to a time, EFAULT to 0. */
+		/*
+		 * A failed WAIT may change @until.  After EINTR, @until is the end of the timeout,
+		 * for a repeated call.  After EFAULT it is 0: the wait was over before the fault.
+		 */
 		if (request->kind == WAIT && (ret == -EINTR ||
 					      (ret == -EFAULT && !argument.wait.until)))
 			before.wait.until = argument.wait.until;
@@ -768,7 +767,7 @@ TEST_F_TIMEOUT(fuzz, random_calls_return_permitted_errors_and_affect_no_other_co
 	printf("# TIMERHEAP_SEED=%llu\n", (unsigned long long)seed);
 	shared = th_map_shared(sizeof(*shared));
 	ASSERT_NE(MAP_FAILED, shared);
-	/* INFO counts the heap entries of all users; if this process is not root, of its user. */
+	/* For root, INFO counts the heap entries of all users; for another user, only its own. */
 	fd = th_context(CLOCK_MONOTONIC, 1);
 	ASSERT_LE(0, fd);
 	before = th_entries(fd);

@@ -17,7 +17,10 @@
 #include "module/core/manual.h"
 
 #define SLACK		(8 * NSEC_PER_MSEC)
-/* SLACK is 2^9 * UNIT, so the core rounds a deadline with SLACK up to a multiple of SLACK. */
+/*
+ * Within the slack, the core rounds a deadline up to a multiple of the largest possible power of 2,
+ * in units of UNIT.  SLACK is 2^9 units, so a deadline with SLACK becomes a multiple of SLACK.
+ */
 #define GRANULARITY	((s64)SLACK)
 #define UNIT		((s64)THEAP_SLACK_UNIT)
 #define LAST		(THEAP_NEVER / UNIT)	/* the last whole unit before THEAP_NEVER */
@@ -38,10 +41,11 @@ static s64 bucket_deadline(s64 from_now)
 }
 
 /*
- * The window of a timer is the time from its deadline to the end of its slack.  The core rounds the
- * deadline up to the roundest time of the window, in units of 1/64 ms.  A time is rounder than
- * another if a larger power of 2 divides it.  Slack below 2^14 ns counts as 0, and the deadline is
- * not rounded.  No deadline is rounded up beyond THEAP_NEVER.
+ * The window of a timer is the time from its deadline to the end of its slack.  The core counts
+ * time in units of 1/64 ms, and rounds the deadline up to the roundest number of units in the
+ * window: the one that the largest power of 2 divides.  Slack below THEAP_SLACK_MIN, a little more
+ * than a unit, counts as 0.  Then the deadline is not rounded.  No deadline is rounded up beyond
+ * THEAP_NEVER.
  */
 static void bucket_deadline_is_multiple_of_largest_power_of_2_within_slack(struct kunit *test)
 {
@@ -493,8 +497,9 @@ static void bucket_timer_gets_own_heap_entry_if_no_bucket_is_free(struct kunit *
 
 /*
  * With other clocks, a queue with many timers (THEAP_CROWD) may put a timer without slack into an
- * early bucket, which is due before its timers.  The queue of a manual clock does not.  Otherwise
- * an advance could set the clock to the time of such a bucket, at which no timer is due.
+ * early bucket, which is due before its timers.  The queue of a manual clock does not.  An advance
+ * moves the clock from one deadline in the heap to the next.  With an early bucket, the next
+ * deadline could be a time at which no timer is due.
  */
 static void bucket_manual_clock_timers_without_slack_get_own_heap_entries(struct kunit *test)
 {

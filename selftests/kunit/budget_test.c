@@ -61,8 +61,8 @@ static void budget_saves_at_most_400_ms_of_unused_time(struct kunit *test)
 
 /*
  * @until is the time at which all used CPU time is repaid.  However much is charged, a charge moves
- * @until to at most THEAP_THROTTLE_MAX after the time of the charge.  An @until that is later
- * already does not change.
+ * @until to at most THEAP_THROTTLE_MAX after the time of the charge.  If @until is later than that
+ * before the charge, the charge does not change @until.
  */
 static void budget_charge_never_extends_throttling_beyond_the_given_maximum(struct kunit *test)
 {
@@ -226,8 +226,9 @@ static void budget_charges_interrupt_that_begins_the_run(struct kunit *test)
 	u64 now;
 
 	/*
-	 * The interrupt counts as at least 4 us.  No time before the end of this CPU's last run is
-	 * charged, so let more than 4 us pass after that end.
+	 * For the interrupt, at least the last 4 us before the begin of the run are charged.  But
+	 * no time before the end of this CPU's last run is charged again.  So let more than 4 us
+	 * pass after that end.
 	 */
 	usleep_range(1000, 1100);
 	local_bh_disable();

@@ -79,10 +79,12 @@ static void second_queue_free(void *data)
 KUNIT_DEFINE_ACTION_WRAPPER(second_queue_action, second_queue_free, void *);
 
 /*
- * Make a second queue of this CPU.  test_start() and test_start_slack() choose this queue only if
- * the test has moved the timer, or the heap position reserved for it, to this queue before.  A test
- * calls this function before test_timers(): KUnit runs cleanup actions in reverse order, so it
- * stops the timers before it frees the queue.
+ * Make a second queue of this CPU.  test_start() and test_start_slack() start a timer in
+ * test_queue(), so a test itself puts timers into the second queue.  Exception: a start uses the
+ * second queue if the timer's reserved heap position is there, and test_queue() is full.
+ *
+ * A test calls this function before test_timers(): KUnit runs cleanup actions in reverse order, so
+ * it stops the timers before it frees the queue.
  */
 struct theap_queue *test_second_queue(struct kunit *test)
 {
@@ -125,8 +127,8 @@ static void test_function(struct theap_timer *timer, struct theap_run *run)
 	if (t->work)
 		t->work(t);
 	/*
-	 * Count the call last: a test that reads the new count then reads the other fields as
-	 * this call left them.  Pairs with the acquire in test_settles_at().
+	 * Count the call last.  So if a test reads the new count, it also reads what this call has
+	 * stored in the other fields.  Pairs with the acquire in test_settles_at().
 	 */
 	smp_store_release(&t->called, t->called + 1);
 }
@@ -219,10 +221,10 @@ void test_get_spare_buckets(struct kunit *test, struct theap_queue *queue)
 }
 
 /*
- * Start a timer with slack.  If test_queue() has no free bucket, and fewer than THEAP_BUCKETS_MAX
- * buckets, let it get buckets first.  So the timer gets a bucket, with three exceptions: @slack is
- * below THEAP_SLACK_MIN, the queue has no free bucket left, or the hash chain of the deadline has
- * THEAP_BUCKET_PROBES buckets.
+ * Start a timer with slack.  If test_queue() has no free bucket, first let it get some, up to
+ * THEAP_BUCKETS_MAX buckets in all.  So a timer with at least THEAP_SLACK_MIN of slack gets a
+ * bucket, with two exceptions.  The queue could not get more buckets.  Or the search for the
+ * timer's bucket in a hash table has ended after THEAP_BUCKET_PROBES other buckets.
  *
  * Context: as test_buckets_grow().
  */

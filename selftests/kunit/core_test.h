@@ -38,8 +38,8 @@
  * @called:   number of calls of the timer's function
  * @early:    number of expiries before the deadline
  * @order:    number of its last call; the calls of all timers of a test are numbered from 1
- * @waker:    the timer's function requests this callback: the run that calls the function calls
- *            @waker later, after the functions of its timers; NULL: none
+ * @waker:    a callback that the timer's function requests; NULL: none.  The expiry run calls the
+ *            callback some time after the function has returned
  */
 struct test_timer {
 	struct theap_timer timer;

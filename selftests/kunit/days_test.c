@@ -85,7 +85,7 @@ static void days_end(struct kunit_suite *suite)
 	kfree(tickers);
 }
 
-/* N is the parameter days=.  Each one-shot timer has expired once, and not early. */
+/* Each one-shot timer has expired once, and not early.  "n days" is the parameter days=. */
 static void days_one_shot_timers_due_within_n_days_expire_once(struct kunit *test)
 {
 	unsigned int i;

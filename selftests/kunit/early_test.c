@@ -27,9 +27,9 @@ static struct theap_bucket *open_bucket(void)
 }
 
 /*
- * The deadlines of the timers of an early bucket are in one time span, the window.  The bucket is
- * due one to two widths of the window before each of these deadlines.  That is 1/256 to 1/64 of the
- * time from the start to the deadline.
+ * The deadlines of the timers of an early bucket are in one time span, the window.  The width of
+ * the window is 1/256 to 1/128 of the time from the start of the first timer to its deadline.  The
+ * bucket is due one to two widths before the deadline of each timer.
  */
 static void early_bucket_is_due_before_deadlines_of_its_timers(struct kunit *test)
 {
@@ -203,9 +203,9 @@ static void early_bucket_timers_expire_in_order_of_deadlines_if_run_is_late(stru
 {
 	struct test_timer *t = test_crowd(test, 2);
 	/*
-	 * Timers share a bucket if their deadlines are in the same span of 2^20 ns.  Each span
-	 * begins at a multiple of 2^20 ns, and so does the span of @deadline and @deadline + 1.
-	 * So both timers of the test share a bucket.
+	 * Timers share a bucket if their deadlines are in the same span of 2^20 ns.  A span begins
+	 * at each multiple of 2^20 ns.  @deadline is a multiple of 2^21, and so of 2^20: a span
+	 * begins at @deadline, and @deadline + 1 is in that span, too.
 	 */
 	s64 deadline = (test_now() + 200 * NSEC_PER_MSEC) & ~((1LL << 21) - 1);
 
@@ -347,13 +347,14 @@ static void early_bucket_gets_expired_timer_that_stays_queued(struct kunit *test
 
 /*
  * If a run begins late, and at most this many timers of the queue are due, one batch of the run has
- * all of them: each takes at most two steps of the batch.
+ * all of them.  A batch ends after THEAP_BATCH steps: 64, or 16 on PREEMPT_RT.  A due timer takes
+ * at most two: one to expire the timer, and one to check the heap entries below the timer's entry.
  */
 #define IN_ORDER	(IS_ENABLED(CONFIG_PREEMPT_RT) ? 7 : 30)
 
 /*
- * Each timer of the test is alone in an early bucket, which is due before the timer.  The run begins
- * so late that all timers are due.  They expire in the order of their deadlines.
+ * Each timer of the test is alone in an early bucket, which is due before the timer.  The run
+ * begins so late that all timers are due.  They expire in the order of their deadlines.
  */
 static void early_timers_each_in_own_bucket_expire_in_order_if_run_is_late(struct kunit *test)
 {
@@ -391,8 +392,9 @@ static void early_timers_each_in_own_bucket_expire_in_order_if_run_is_late(struc
 
 /*
  * When an early bucket is due, before its timers, a run may move them to other buckets, but a run
- * cannot allocate.  So starts in a crowded queue, one with many timers, let the queue allocate
- * buckets if few are spare (have no timers).  theap_buckets_trim() frees none of these buckets.
+ * cannot allocate.  So a crowded queue, one with many timers, needs spare buckets, which have no
+ * timers.  If the queue has few, a call that starts a timer lets the queue allocate more.
+ * theap_buckets_trim() frees none of these spare buckets.
  */
 static void early_crowded_queue_allocates_spare_buckets_and_trim_frees_none(struct kunit *test)
 {
@@ -555,8 +557,8 @@ static void early_bucket_with_many_timers_delays_no_due_timer_outside_it(struct 
 	KUNIT_EXPECT_EQ(test, t[nr + 2].early, 1);
 	/*
 	 * The bucket of t[0] still has timers, and is due again 1 ns after the time of the batch.
-	 * A theap_sync() that began before the batch waits only for what was due then.  So it does
-	 * not wait for that bucket.
+	 * theap_sync() waits until the first deadline of each queue is later than the time at which
+	 * the call began.  So a call that began before the batch does not wait for that bucket.
 	 */
 	KUNIT_EXPECT_EQ(test, queue->first, queue->run.now + 1);
 	local_bh_enable();

@@ -569,11 +569,12 @@ static u32 nr_due(struct model *model, s64 until)
 /*
  * Run extractions, which visit the entries by position, and pause when a budget is spent.  Of the
  * due entries that an extraction finds, the test extracts most, and rekeys one in 8 to a key that
- * is not due.  In a pause the test may push an entry, or rekey or remove one that is not due.  That
- * may be the one at which the extraction has paused.  The new keys are not due.  So the extraction
- * must find all due entries, with one exception.  The last entry of the heap fills the position of
- * a removed one.  If that last entry is due, and the extraction has passed the position, it misses
- * the entry.
+ * is not due.  In a pause the test may push an entry, or rekey or remove an entry that is not due.
+ * The rekeyed or removed entry may be the one at which the extraction has paused.  No new key is
+ * due.  So the extraction must find all due entries.
+ *
+ * Exception: the last entry of the heap fills the position of a removed entry.  If the last entry
+ * is due, and the extraction has passed that position, the extraction misses the last entry.
  */
 static void random_extractions(struct kunit *test, u32 max, u32 rounds, u32 keys)
 {

@@ -122,8 +122,9 @@ static void hotplug_online_callback_does_not_move_queue_of_best_ranked_cpu(struc
 
 	test_start(t, test_now() + DAY);
 	/*
-	 * With heaps=1, all CPUs share queue 0, so each housekeeping CPU has rank 0 for it.  @bit
-	 * below makes @second queue 1.  Queue 1 belongs to no CPU, so no CPU has rank 0 for it.
+	 * The number of a queue is @bit / THEAP_CLOCKS.  With heaps=1, all CPUs share the queue
+	 * with number 0, so each housekeeping CPU has rank 0 for that queue.  Give @second the
+	 * number 1.  A queue with number 1 belongs to no CPU, so no CPU has rank 0 for @second.
 	 */
 	second->bit = THEAP_CLOCKS;
 	KUNIT_EXPECT_EQ(test, theap_cpu_rank(queue, here), 0);

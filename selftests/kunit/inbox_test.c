@@ -9,9 +9,10 @@
 
 /*
  * The test moves 299 of 300 timers earlier, which adds them to the inbox, the list of such timers.
- * The call that adds every 16th entry requeues up to 16 timers of the inbox.  At 256 entries the
- * owning CPU would begin a run, which requeues all.  So fewer than 256 entries are left, and the
- * run that the test then begins requeues these.
+ * A call that adds the 16th entry requeues all 16, if the queue's lock is free.  So usually 11 of
+ * the 299 entries are left.  If the lock is not free, the inbox gets longer.  But if the inbox has
+ * 256 entries, the owning CPU begins a run, which requeues all.  The run that the test then begins
+ * requeues the entries that are left.
  */
 static void inbox_list_of_timers_moved_to_earlier_deadlines_is_empty_after_run(struct kunit *test)
 {
@@ -89,9 +90,10 @@ static void inbox_is_drained_by_modify_that_adds_16th_entry(struct kunit *test)
 }
 
 /*
- * The inbox is the list of timers that were moved earlier.  A CPU that modifies such a timer claims
- * it meanwhile.  If the claim lasts long, the owner, the holder of the queue's lock, requeues the
- * other timers without waiting for its end.  Soon after that end, a run requeues the claimed timer.
+ * The inbox is the list of timers that were moved earlier.  A CPU that modifies such a timer holds
+ * a claim, which locks the timer.  If the claim lasts long, the owner, the holder of the queue's
+ * lock, requeues the other timers without waiting for the end of the claim.  Soon after the end of
+ * the claim, a run requeues the claimed timer.
  */
 static void inbox_owner_requeues_timers_without_waiting_for_claimed_timer(struct kunit *test)
 {

@@ -21,7 +21,7 @@ static uint64_t state;
 
 /*
  * Return a random span of 1 ns to more than an hour.  Each order of magnitude is about equally
- * frequent, so the five lowest levels of the hierarchical wheels are used.
+ * frequent, so several levels of the hierarchical wheels get timers.
  */
 static int64_t span(void)
 {

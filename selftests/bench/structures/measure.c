@@ -18,9 +18,9 @@
  * inserted in random order of their addresses, as after long use.  A list that is built in
  * order of addresses would be read as fast as an array.
  *
- * In "expire over time", expire() is called at the times that next() returns.  The figure includes
- * work that a wheel defers at an insertion: it visits empty ticks, or moves timers to lower
- * wheels.
+ * In "expire over time", expire() is called at the times that next() returns.  Since insert() of a
+ * wheel does not sort, expire() of the wheel has more work.  It visits ticks without timers, or
+ * moves timers to lower wheels.  The figure includes this work.
  */
 #include <err.h>
 #include <stdio.h>

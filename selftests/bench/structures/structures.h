@@ -81,8 +81,8 @@ LIST_HEAD(timer_list, timer);
 /**
  * struct structure - a data structure for timers
  * @name:      its name in tables
- * @tick:      a timer expires at the first multiple of this that is not before its
- *             deadline: TICK, or 1 if the structure is exact
+ * @tick:      TICK, or 1 ns if the structure is exact; a timer expires at the first
+ *             multiple of @tick that is not before its deadline
  * @unordered: timers that expire in one call are in any order
  * @threads:   several threads may use it, each with timers of its own
  * @most:      the most timers that can be measured in reasonable time; 0: no limit
