@@ -386,7 +386,10 @@ TEST_F(lib, stop_start_and_postpone_of_queued_slot_make_no_system_call)
 	}
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_TRUE(WIFEXITED(status) && !WEXITSTATUS(status)) TH_LOG("status %x", status);
-	/* With the kernel as the engine, a KICK is a system call, which kills the second child. */
+	/*
+	 * A second child makes a KICK, which requests a check of its timer.  With the kernel as the
+	 * engine, a KICK is a system call: check that it kills the child.
+	 */
 	if (in_process)
 		return;
 	pid = fork();
@@ -554,7 +557,10 @@ TEST_F(lib, reap_calls_function_once_per_event)
 		ASSERT_EQ(0, timerheap_start(self->th, slot, 1));
 	}
 	EXPECT_EQ(0, timerheap_reap(self->th, reap_one, &reaped, 0));
-	/* This call handles 4 events.  reap_one() is called for 3, and takes the other itself. */
+	/*
+	 * This call handles 4 events: it passes 3 to reap_one().  The first call of reap_one()
+	 * takes one more by timerheap_next().
+	 */
 	EXPECT_EQ(3, timerheap_reap(self->th, reap_one, &reaped, 4));
 	EXPECT_EQ((1 << 4) - 1, reaped.sum);
 	EXPECT_EQ(7, timerheap_reap(self->th, reap_one, &reaped, SLOTS));
@@ -666,9 +672,9 @@ TEST_F(lib, free_of_slot_discards_its_untaken_event)
 }
 
 /*
- * If a timer has expired and its event was not taken, a stop of the timer discards the event.  So
- * does a new start, if the timer is not pending.  After that, the program may free the data to
- * which the event points.
+ * If a timer has expired and its event was not taken, a stop of the timer discards the event.  A
+ * new start of a timer that is not pending also discards its event.  After such a stop or start,
+ * the program may free the data to which the event points.
  */
 TEST_F(lib, stop_and_start_discard_untaken_event)
 {

@@ -283,7 +283,10 @@ static void die_in_next(struct timerheap *th)
 	__atomic_store_n(&th->ring->head, th->ring->head + 1, __ATOMIC_RELAXED);
 }
 
-/* As die_in_next(), but the ring was full: the numbers of the three other slots are still in it. */
+/*
+ * Be killed after one of four slot numbers was removed from the full ring, and before the event of
+ * that slot was taken.
+ */
 static void die_in_next_of_several(struct timerheap *th)
 {
 	int slots[4];
@@ -330,8 +333,10 @@ static void die_with_full_ring(struct timerheap *th)
 }
 
 /*
- * Be killed after the only event was taken.  The ring entry before the head keeps its slot number,
- * and the successor reads that entry.  Another process has changed the number to one of no slot.
+ * Be killed after the only event was taken.  The ring entry before the head keeps the slot number.
+ * The successor reads that entry, since a kill in timerheap_next() may leave the slot's event
+ * untaken.  Here another process has changed the number to one that no slot has.  The successor
+ * must ignore the wrong number.
  */
 static void die_with_wrong_number(struct timerheap *th)
 {
@@ -340,10 +345,10 @@ static void die_with_wrong_number(struct timerheap *th)
 }
 
 /*
- * Be killed after another process has changed program[GAP] in the ring.  While a sort moves a slot
- * number, the ring may lack that number, so program[GAP] has it, with a ring position.  After a
- * kill during a sort, the successor writes the number to that position.  Here the position is the
- * tail, one after the last entry.  So the successor must not write.
+ * Be killed after another process has stored a wrong ring position in program[GAP].  While the
+ * library sorts the ring, program[GAP] has a slot number that the ring may lack, and a position for
+ * that number.  After a kill, the successor writes the number to the position.  Here the position
+ * is the tail, one after the last entry.  So the successor must write nothing.
  */
 static void die_with_wrong_gap(struct timerheap *th)
 {
@@ -351,7 +356,11 @@ static void die_with_wrong_gap(struct timerheap *th)
 	th->ring->program[GAP] = (uint64_t)th->ring->tail << 32 | 2;
 }
 
-/* As die_with_wrong_gap(), but program[GAP] has a valid position, and the number of no slot. */
+/*
+ * Be killed after another process has stored a wrong number in program[GAP], which has the slot
+ * number that the ring may lack.  The number is not that of a slot, so the successor must not write
+ * it.
+ */
 static void die_with_wrong_number_in_gap(struct timerheap *th)
 {
 	die_with_full_ring(th);

@@ -720,7 +720,7 @@ TEST(each_arming_expires_once_or_is_canceled_while_threads_start_and_stop)
 	});
 	std::thread starter([&] {
 		for (int i = 0; i < rounds; i++) {
-			/* Like a stop, a start returns how many expirations no thread will get. */
+			/* Count the expirations that the start has prevented or discarded. */
 			stopped += shared.start(i % 3 * 1us);
 			started++;
 		}

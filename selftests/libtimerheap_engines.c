@@ -64,8 +64,8 @@ static void expect(uint64_t model, uint64_t engine, const char *operation, uint3
 }
 
 /*
- * Round @when up as "Slack" in <linux/timerheap.h> describes.  Like the kernel, divide @slack by
- * 15625 ns.  Keep 16 bits of the quotient, from its highest 1 on, and clear the lower ones.
+ * Round @when up, by at most @slack, to a multiple of the largest possible power of two, in units
+ * of 15625 ns.  Like the kernel, clear all but the 16 highest significant bits of @slack in units.
  */
 static uint64_t model_round(uint64_t when, uint64_t slack)
 {
@@ -444,7 +444,7 @@ static void ignore(const struct timerheap_event *event, void *arg)
 {
 }
 
-/* After reap(), next() or next_before() takes all events, the next event makes an epoll edge. */
+/* Once reap(), next() or next_before() has taken all events, the next event makes an epoll edge. */
 TEST_F(engines, kick_in_process_makes_epoll_edge_after_all_events_were_taken)
 {
 	struct timerheap *th = open_in_process(CLOCK_MONOTONIC);
@@ -565,7 +565,7 @@ TEST_F(engines, kick_after_step_back_does_not_make_descriptor_with_event_unreada
 
 	ASSERT_NE(NULL, th);
 	ASSERT_EQ(1, make_event(th, 0));
-	/* Simulate a step back: @armed, when the descriptor became readable, is in the future. */
+	/* Simulate a step back: the descriptor became readable at @armed, a time in the future. */
 	th->process->armed = timerheap_now(th) + 1000 * SEC;
 	ASSERT_EQ(0, timerheap_start(th, 1, timerheap_now(th) + 500 * SEC));
 	EXPECT_TRUE(system_readable(timerheap_fd(th), LOST / MSEC));
@@ -663,8 +663,8 @@ TEST_F(engines, pthread_cancel_does_not_end_thread_that_holds_lock_of_context)
 }
 
 /*
- * A timer that was stopped or postponed may wake timerheap_wait(), which then sleeps again.  The
- * spans are long enough for a slow machine.  A stop by the host may count as CPU time: try 5 times.
+ * If a stopped or postponed timer wakes timerheap_wait(), that call sleeps again: it uses little
+ * CPU time.  If the host halts the machine, the pause may count as CPU time: try 5 times.
  */
 TEST_F(engines, wait_sleeps_again_after_wake_up_by_stopped_timer)
 {

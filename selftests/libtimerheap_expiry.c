@@ -26,8 +26,8 @@ static struct timerheap *open_with_thread(clockid_t clock)
 }
 
 /*
- * Return: how many entries were added to the ring, one for each event.  The thread adds them, or
- * the start of a timer that is due already.
+ * Return: how many entries, one for each event, were added to the ring.  The thread adds an entry,
+ * or timerheap_start() does so if the timer is already due.
  */
 static uint32_t added(const struct timerheap *th)
 {
@@ -58,8 +58,9 @@ static int count_threads(void)
 }
 
 /*
- * Return: whether this process has @nr threads.  With the address or thread sanitizer, return
- * whether the process has at most @nr + 2 threads: the thread sanitizer has up to two.
+ * Return: whether this process has @nr threads.  With a sanitizer, return whether it has at most
+ * @nr + 2 threads: the thread sanitizer has up to two of its own.  LIBRARY_SANITIZED does not show
+ * which sanitizer it is.
  */
 static bool threads_are(int nr)
 {
@@ -139,9 +140,10 @@ TEST_F(expiry, earlier_deadline_wakes_expiry_thread)
 }
 
 /*
- * After a clock step, timerfd_settime() fails with ECANCELED.  So the start of a timer arms the
- * thread's timerfd once more.  If a second step makes that call fail, too, the timerfd is armed
- * nonetheless, and the start succeeds.
+ * After a clock step, timerfd_settime() arms the timerfd, but fails with ECANCELED.  The time may
+ * be wrong: a start with CLOCK_TAI computes it from two clocks, and the step may be between the two
+ * readings.  So the start arms the thread's timerfd once more.  If a second step makes the second
+ * call fail, too, the start ignores the error, and succeeds.
  */
 TEST_F(expiry, start_succeeds_and_wakes_thread_despite_two_clock_steps)
 {

@@ -24,8 +24,8 @@ FIXTURE_TEARDOWN(fork)
 }
 
 /*
- * In a child: check that the child finds idle timers and no event, and cannot start, kick or
- * wait for timers.
+ * In a child: check that the child finds idle timers and no event, and that its starts, waits and
+ * KICKs fail.  A KICK requests a check of a timer.
  * Return: 0; otherwise the number of the check that has failed.
  */
 static int use_timers_of_parent(struct timerheap *th)

@@ -360,8 +360,9 @@ static int kicks_of_restarts(struct timerheap *th, uint32_t slot, int nr)
 /*
  * The kernel queues a ticker, a periodic timer, again when it expires.  So a ticker of the loop
  * repeats without a KICK, and a restart after each event needs none.  But if the machine stalls for
- * a period, the kernel checks the ticker less often until its event is taken.  Then the call that
- * takes the event makes a KICK.  So the test tries again, at most 40 times.
+ * more than the ticker's period, its event is still unread when the ticker is due again.  Then the
+ * kernel checks the ticker less often, and the call that takes the event makes a KICK.  So the test
+ * tries again, at most 40 times.
  */
 TEST_F(loop, periodic_timer_repeats_without_kick)
 {

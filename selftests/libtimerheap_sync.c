@@ -157,12 +157,13 @@ TEST_F(libtimerheap_sync, wrong_slot_number_or_head_in_ring_is_ignored)
 }
 
 /*
- * If a program takes only events before the time that timerheap_sync() returns, the events are in
- * the order of their deadlines.  That order holds even if the timers are on several CPUs.
+ * If a program takes only events whose deadline is before the time that timerheap_sync() returns,
+ * the events are in the order of their deadlines.  That order holds even if the timers are on
+ * several CPUs.
  *
  * If the deadline of a timer has passed when it is started, its event may follow events with later
- * deadlines.  The host may stop the machine during a start.  So the test counts such starts in
- * @passed, and permits as many events that are out of order.
+ * deadlines.  The host may stop the machine during a start, so that the deadline passes.  The test
+ * counts such starts in @passed, and permits one event out of order for each of them.
  */
 TEST_F_TIMEOUT(libtimerheap_sync, events_of_all_cpus_before_time_of_sync_are_in_order, 120)
 {
@@ -211,7 +212,10 @@ TEST_F(libtimerheap_sync, sync_ends_back_off_of_unread_ticker)
 		ASSERT_LE(0, timerheap_start_periodic(self->th, 0, begun + MSEC, MSEC));
 		ASSERT_EQ(0, timerheap_start(self->th, 1, begun + 36 * MSEC));
 		nap(40 * MSEC);
-		/* Repeat if a busy host delays the expiry longer than timerheap_sync() waits. */
+		/*
+		 * timerheap_sync() waits for due timers, for about 1 ms.  If a busy host delays
+		 * their expiry longer, @next has passed already: sync again.
+		 */
 		do {
 			ASSERT_EQ(0, timerheap_sync(self->th, &next));
 		} while (next <= begun + 40 * MSEC);

@@ -83,8 +83,8 @@ static void move_start_or_modify_moves_timer_to_queue_of_calling_cpu(struct kuni
 }
 
 /*
- * A change does not move a timer that the inbox of the other queue links.  The inbox is the list of
- * the queue's timers that were moved to an earlier deadline.
+ * The inbox of a queue is the list of its timers that were moved to an earlier deadline.  If a
+ * timer is in the inbox of the other queue, a change of the timer leaves the timer in that queue.
  */
 static void move_of_timer_in_inbox_is_refused(struct kunit *test)
 {
@@ -108,7 +108,8 @@ static void move_of_timer_in_inbox_is_refused(struct kunit *test)
 
 /*
  * A run takes all due entries from the heap of a queue before it repairs the heap: a bulk
- * extraction.  During one in the other queue, a change leaves the timer in that queue.
+ * extraction.  During a bulk extraction in the other queue, a change of a timer leaves the timer in
+ * that queue.
  */
 static void move_during_extraction_is_refused(struct kunit *test)
 {

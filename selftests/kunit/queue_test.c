@@ -606,15 +606,17 @@ static void queue_stop_sync_waits_for_function(struct kunit *test)
 /*
  * If another CPU makes the first deadline of a queue earlier, an IPI notifies the queue's CPU.  The
  * IPI handler arms the hrtimer.  The test calls the handler 20000 times, each time with a first
- * deadline that is earlier than the one in @armed.  Each call is charged to the queue's account and
- * to the CPU.  On a fast machine, the limit of CPU time of one of them is soon reached.  Then the
- * handler defers most notifications: it throttles the queue, and the end of the throttling arms
- * the hrtimer.
+ * deadline that is earlier than the one in @armed.  Each call is charged 4 us or more, both to the
+ * queue's account and to the CPU.  On a fast machine, the charges soon reach the limit of CPU time
+ * of the account or of the CPU.  Then the handler defers most notifications: it throttles the
+ * queue, and the end of the throttling arms the hrtimer.
  *
- * A charge is repaid as time passes: on a slow machine maybe before the next call, so that no limit
- * is reached.  So the test then makes 1000 calls that arm no hrtimer, and thus take less time.
- * These calls reach a limit, and the handler defers the notification of the next call.  If the host
- * stops the machine before that call, time repays the charges, and the test repeats the 1000 calls.
+ * Time repays the charges: under the account's limit of 4 %, it repays 4 us in 100 us.  If each
+ * call takes longer than the repayment of its charge, on a slow machine, no limit is reached.  So
+ * the test then makes 1000 calls that arm no hrtimer.  These calls are charged the same, but take
+ * less time.  If their charges reach a limit, the handler defers the notification of the next call.
+ * If not, the account may have saved time, or the host may have stopped the machine: the test tries
+ * again.
  */
 static void queue_notifications_are_charged_to_account(struct kunit *test)
 {
@@ -649,11 +651,12 @@ static void queue_notifications_are_charged_to_account(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, counted, ipis);
 	KUNIT_EXPECT_GE(test, notified, 1);
 	/*
-	 * @until of the account is the time at which all use of the CPU is repaid.  At 4 %, each
-	 * notification moves @until ahead by 100 us or more, since it is charged 4 us or more.
-	 * @until is at most 400 ms before @begin at first.  Once @until is 480 us after the current
-	 * time, the account's limit throttles the queue.  So all notifications but the last move
-	 * @until by less than @span + 401 ms, and each of them by 100 us or more.
+	 * @until of the account is the time at which all use of the CPU is repaid.  Each
+	 * notification is charged 4 us or more.  At 4 %, that moves @until ahead by 100 us or more.
+	 * Before the first notification, @until counts as at least @begin - 400 ms, since the
+	 * account saves no more.  Before the last notification, @until is less than @begin + @span
+	 * + 480 us: otherwise the account's limit throttles the queue.  So all notifications but
+	 * the last move @until by less than 400 ms + @span + 480 us, or @span + 401 ms.
 	 */
 	KUNIT_EXPECT_LE(test, notified,
 			(span + 401 * NSEC_PER_MSEC) / (100 * NSEC_PER_USEC) + 1);

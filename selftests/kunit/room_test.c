@@ -248,10 +248,11 @@ static s64 postponed_expire(struct theap_timer *timer, s64 now, struct theap_exp
 static const struct theap_timer_ops postponed_ops = { .expire = postponed_expire };
 
 /*
- * All positions of a heap are reserved, and all its timers are queued.  The heap entry of one timer
- * is due, but the program has postponed the timer by a store to shared memory.  So
- * theap_run_batch() moves the timer to the last spare bucket, whose timers share a heap entry.
- * The bucket takes the last two free positions, and the heap does not grow.
+ * All positions of a heap are reserved: one for each timer, and two for each bucket, a group of
+ * timers that share a heap entry.  All timers are queued.  One bucket is spare: it has no timers,
+ * and its two positions are not in use.  The heap entry of one timer is due, but the program has
+ * postponed the timer by a store to shared memory.  So theap_run_batch() moves the timer to the
+ * spare bucket.  The bucket uses its two positions, and the heap does not grow.
  */
 static void room_bucket_uses_reserved_positions_if_heap_is_otherwise_full(struct kunit *test)
 {
@@ -371,10 +372,10 @@ static void room_memory_is_charged_to_account(struct kunit *test)
 }
 
 /*
- * About a second after all timers but one have been destroyed, most segments are freed, while that
- * one is pending.  Most of the timers share an early bucket, which is due before their deadlines.
- * They have list nodes in place of heap entries.  So the last segments, which are to be freed,
- * have list nodes.
+ * About a second after all timers but one have been destroyed, most segments of the heap are freed,
+ * while the remaining timer is pending.  At first, most timers share an early bucket, which is due
+ * before their deadlines.  Each timer of a bucket has a list node instead of a heap entry.  The
+ * list nodes are behind the heap entries, in the segments that are to be freed.
  */
 static void room_segments_are_freed_after_all_timers_but_one_are_destroyed(struct kunit *test)
 {

@@ -148,15 +148,16 @@ static void slot_event_read_interrupted_by_restart_has_matching_user_data(struct
 
 	for (i = 0; i < 4; i++) {
 		/*
-		 * If i is odd, TIMERHEAP_DISCARDED is set.  Then the reader first sets
-		 * TIMERHEAP_READING, and then takes the event.  If i is even, the reader takes the
-		 * event at once.  The stop, start and expiry happen just before:
+		 * If i is even, the reader takes the event by its first exchange.  If i is odd,
+		 * TIMERHEAP_DISCARDED is set.  Then the first exchange sets TIMERHEAP_READING, and
+		 * the second takes the event.  The stop, start and expiry happen just before
+		 * exchange number 1 + i / 2:
 		 *
-		 *	i = 0	the take
-		 *	i = 1	the exchange that sets TIMERHEAP_READING
-		 *	i = 2	a second exchange.  There is none: the reader gets the event of
-		 *		the first arming
-		 *	i = 3	the take
+		 *	i = 0	the first, which would take the event
+		 *	i = 1	the first, which sets TIMERHEAP_READING
+		 *	i = 2	the second, which the reader does not make.  So nothing interrupts
+		 *		the reader, which gets the event of the first arming
+		 *	i = 3	the second, which would take the event
 		 */
 		slot->expirations = i & 1 ? TIMERHEAP_DISCARDED | 1 : 1;
 		slot->user_data = 42;

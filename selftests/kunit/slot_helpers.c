@@ -31,8 +31,9 @@ const struct timerheap_slot *contended_slot;
 u64 contended_queued;
 
 /*
- * A call of the device that has met contention calls this before it tries again.  The first time,
- * record the field queued of @contended_slot, so that the test can check it when the call has ended.
+ * By a macro of slot_test.c, slot.c calls this function instead of theap_slot_may_retry(), after
+ * contention and before it tries again.  If a test has set @contended_slot, record @queued of that
+ * slot, but only once.  So the test can check later which @queued a program would have read then.
  */
 bool test_may_retry(void)
 {

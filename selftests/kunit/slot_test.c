@@ -526,9 +526,9 @@ static void slot_kick_retries_until_it_has_added_expirations_to_count(struct kun
 
 /*
  * The call STOP discards the expirations that a check could not add to @expirations for contention.
- * Until STOP has done so, @queued is CHECKING.  So a thread that stops the slot itself meanwhile, by
- * storing 0 to @deadline, also calls KICK, which adds the expirations, and then discards them.  If
- * contention keeps STOP from storing to @deadline, STOP tries that again.
+ * Until then @queued is CHECKING.  A thread that stops the slot without STOP stores 0 to @deadline,
+ * and calls KICK if @queued is CHECKING.  KICK adds the expirations, and then the thread discards
+ * them.  If contention keeps STOP from storing to @deadline, STOP tries that again.
  */
 static void slot_stop_discards_expirations_that_check_failed_to_add(struct kunit *test)
 {
@@ -648,11 +648,12 @@ static s64 expire_at(struct theap_slot_timer *st, s64 now)
 }
 
 /*
- * The context's @span is the timeout of a recent start, or of a recent move to an earlier deadline.
- * A postponement does not set @span.  In a crowded queue, one with THEAP_CROWD or more entries, an
- * expired one-shot slot stays queued for 63/64 of @span.  So the program can restart the slot with
- * the same timeout, and without a KICK.  If 63/64 of @span is shorter than THEAP_EARLY_SPAN, the
- * slot does not stay queued.
+ * If a call queues a one-shot slot, or moves its check earlier, the context's @span becomes the
+ * time until the deadline.  A postponement does not change @span.  In a crowded queue, one with
+ * THEAP_CROWD or more entries, an expired one-shot slot stays queued for 63/64 of @span.  If the
+ * program restarts the slot with the same timeout, the slot is queued before the new deadline.  So
+ * the kernel reads that deadline in time, without a KICK.  If 63/64 of @span is shorter than
+ * THEAP_EARLY_SPAN, the slot does not stay queued.
  */
 static void slot_stays_queued_after_expiry_if_its_queue_is_crowded(struct kunit *test)
 {

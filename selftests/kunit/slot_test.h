@@ -20,8 +20,9 @@
 extern unsigned int contended_xchgs, contended_adds, contended_cmpxchgs;
 
 /*
- * If a test sets @contended_slot, the next call that tries again after contention copies @queued of
- * that slot to @contended_queued, and clears @contended_slot.
+ * After contention, slot.c calls test_may_retry() before it tries again.  If a test has set
+ * @contended_slot, test_may_retry() copies @queued of that slot to @contended_queued, and clears
+ * @contended_slot.  So the test can check @queued as it was between two tries.
  */
 extern const struct timerheap_slot *contended_slot;
 extern u64 contended_queued;

@@ -148,9 +148,10 @@ static void state_helpers_make_exactly_the_allowed_state_transitions(struct kuni
 	}
 
 	/*
-	 * A queue's inbox lists timers that were moved earlier.  To take a timer from it, the queue
-	 * lock holder moves the timer to MOVING.  Then it requeues a timer that was in
-	 * MODIFIED_EARLIER, and restores the state of any other timer.
+	 * A queue's inbox lists timers that were moved to an earlier deadline.  To take a timer
+	 * from the inbox, the holder of the queue's lock moves the timer to MOVING.  Then the lock
+	 * holder requeues a timer that was in MODIFIED_EARLIER, and restores the state of any other
+	 * timer.
 	 */
 	for (from = 0; from < STATES; from++) {
 		atomic_t status = ATOMIC_INIT(from);

@@ -156,8 +156,9 @@ static void steal_skips_running_queue(struct kunit *test)
  * @preempted: the timers of steal_continues_preempted_run()
  *
  * scan_in_function() sets the other variables:
- * @deferred:              true if no timer of the queue is due after the thief's run; so the thief
- *                         has deferred the first timer, whose function is running, to a later time
+ * @deferred:              true if no timer of the queue is due after the thief's run.  The first
+ *                         timer was due before that run, and cannot expire while its function
+ *                         runs.  So the thief must have deferred that timer to a later time
  * @throttled:             how many of the thief's runs were throttled
  * @collected:             the number of timers in the batch of the owning CPU's run
  * @calls_by_thief:        how often the thief has called functions of timers other than the first
@@ -333,8 +334,8 @@ static void steal_skips_throttled_queue(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, theap_queue_run(queue), 0);
 	KUNIT_EXPECT_TRUE(test, theap_heap_is_extracting(&queue->heap));
 	/*
-	 * @progress is the end of the throttling.  The work in the run takes 1 ms, and the CPU's
-	 * limit of 80 % throttles the queue for at least a quarter of that time.
+	 * @progress is the end of the throttling.  The work in the run takes 1 ms.  The CPU's limit
+	 * of 80 % allows 1 ms of work in 1.25 ms.  So the queue is throttled for at least 0.25 ms.
 	 */
 	KUNIT_EXPECT_GE(test, queue->progress, worked_until + NSEC_PER_MSEC / 4);
 	scan();

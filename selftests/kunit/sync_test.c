@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A sync is a call of theap_sync().  It waits for the timers that are due, for 1 ms at most, and
- * returns a time.  Unless the clock was stepped back, that time is not later than the earliest
- * deadline of a timer whose function was not called yet.
+ * A sync is a call of theap_sync().  It waits for the timers that are due, for 1 ms at most.  Then
+ * it returns the next deadline, or an earlier time.  The functions of all timers with deadlines
+ * before the returned time have been called.  Exception: after a step back of the clock, the
+ * returned time may be too late.
  *
  * In a test the queue belongs to another CPU, and an IPI to that CPU appears to be pending.  So a
  * start neither sends an IPI nor arms the queue's hrtimer.  The watchdog, which scans for stuck
@@ -85,8 +86,8 @@ static void sync_returns_new_earlier_deadline_of_timer_in_inbox(struct kunit *te
 	test_start(&t[0], deadline - 1);
 	KUNIT_EXPECT_EQ(test, sync(), deadline - 1);
 	/*
-	 * Move both timers from @inbox to @claimed.  A CPU that drains the inbox does so with a
-	 * timer that another CPU keeps in state MODIFYING, to change it.
+	 * Move both timers from @inbox to @claimed.  The code that drains the inbox moves a timer
+	 * to @claimed if another CPU is changing the timer, and so keeps it in state MODIFYING.
 	 */
 	test_start(&t[1], test_now());
 	raw_spin_lock_irq(&queue->lock);
@@ -148,7 +149,7 @@ static void sync_returns_earliest_deadline_of_stuck_batch(struct kunit *test)
 	queue->run.least = THEAP_NEVER;
 	queue->stolen.least = begun + 7;
 	KUNIT_EXPECT_EQ(test, sync(), begun + 7);
-	/* Real batches have past deadlines.  This one is in the future: the sync does not wait. */
+	/* Use a future deadline, unlike that of a real batch, so that the sync does not wait. */
 	queue->stolen.least = deadline - 1;
 	KUNIT_EXPECT_EQ(test, sync(), deadline - 1);
 	queue->stolen.least = THEAP_NEVER;
@@ -157,8 +158,8 @@ static void sync_returns_earliest_deadline_of_stuck_batch(struct kunit *test)
 
 /*
  * A run defers a due timer, that is, requeues it for a later time, if another run has yet to call
- * the timer's function.  Until the function of the deferred timer is called, a sync returns no
- * time after the deadline of that timer.
+ * the timer's function.  Until that function is called, the time that a sync returns is not later
+ * than the deadline of the timer.
  */
 static void sync_returns_no_time_after_deadline_of_deferred_timer(struct kunit *test)
 {
@@ -172,7 +173,8 @@ static void sync_returns_no_time_after_deadline_of_deferred_timer(struct kunit *
 	test_run();
 	/*
 	 * @active was 1, as if another run had yet to call the function of t[0].  So test_run() has
-	 * deferred t[0].  Now that call appears to be over, but no run has tried t[0] again yet.
+	 * deferred t[0].  With @active 0, the other run appears to have finished that call.  No run
+	 * has tried t[0] again yet.
 	 */
 	t[0].timer.active = 0;
 	KUNIT_EXPECT_EQ(test, t[0].called, 0);

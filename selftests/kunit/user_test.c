@@ -23,7 +23,7 @@ static struct theap_user *user_make(struct kunit *test)
 	return user;
 }
 
-/* Each theap_user_get() of an identity returns the same user, also if that has no context now. */
+/* theap_user_get() of one identity returns the same user, even if the user has no context now. */
 static void user_contexts_with_equal_identity_share_one_user(struct kunit *test)
 {
 	struct theap_user *user = user_make(test);

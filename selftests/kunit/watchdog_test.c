@@ -313,9 +313,10 @@ static void expire_one(struct kunit *test)
 }
 
 /*
- * A watchdog timer that expires arms both watchdog timers.  If the first deadline is a day ahead,
- * both sleep.  If the first deadline is 1 s ahead, both stay awake: they are armed for their usual
- * period, 2 s, which is longer than the sleep would be.
+ * A watchdog timer that expires arms both watchdog timers.  They sleep if three quarters of the
+ * time to the first deadline is longer than their period, which is 2 s.  So if the first deadline
+ * is a day ahead, both sleep.  If the first deadline is 1 s ahead, both stay awake: they are armed
+ * for their period.
  */
 static void watchdog_timer_expiry_arms_both_watchdog_timers(struct kunit *test)
 {
