@@ -62,8 +62,9 @@ static int64_t bucketed(int fd, const struct timerheap_info *before)
 /*
  * Pin the test to its CPU, so that all timers are in one queue.  All timers with the same rounded
  * deadline then share one bucket, which is one heap entry.  So the test can compute how many
- * entries the heap has.  The kernel allocates the buckets of a queue at its first timer with slack,
- * which itself gets none.  So start such a timer here, and close its context.
+ * entries the heap has.  The first timer with slack in a queue makes the kernel allocate buckets
+ * for the queue, but that timer itself is in no bucket.  So start such a timer here, before the
+ * test counts entries, and close its context.
  *
  * Return: whether the thread is pinned and the timer was started.
  */
@@ -369,27 +370,25 @@ static int64_t max_queues(void)
 }
 
 /*
- * A million timers that expire within 10 s take at most one expiry run per bucket.  A bucket is a
- * group of timers with one rounded deadline.  Throttled and stolen runs are not counted.
+ * A million timers that expire within 10 s take few expiry runs.  A bucket is a group of timers
+ * with one rounded deadline.  The number of runs is at most the sum of these:
  *
- * The rounded deadlines of two buckets are at least 8 ms apart.  At each rounded deadline an
- * interrupt begins one run, which expires all due timers.  If the run uses up its CPU budget, it is
- * throttled: it ends, and a later run continues.  So a bucket may take several runs, of which all
- * but the last are throttled.
+ *  - One run for each bucket.  The rounded deadlines of two buckets are at least 8 ms apart.  At
+ *    each rounded deadline an interrupt begins one run, which expires all due timers.
+ *  - All throttled runs.  A run that uses up its CPU budget is throttled: it ends, and a later run
+ *    continues.  So a bucket may take several runs, of which all but the last are throttled.
+ *  - Two runs for each stolen run.  If a busy host stops the CPU, another CPU steals the run: it
+ *    runs the timers of the stopped CPU.  Then the hrtimer of the stopped CPU causes a second run.
+ *  - One run for each queue, which finds no due timer.  The hrtimer of the queue may still be armed
+ *    for a timer that an earlier test has stopped.
  *
- * A bucket has at most 800 timers.  With TIMERHEAP_EXACT the clock counts instructions, 1 ns each,
- * and 800 timers take between 0.4 and 0.5 ms.  The CPU budget throttles a run after 0.1 ms.  So a
- * bucket takes about five runs, throttled ones included, and the test permits six.  Without
- * TIMERHEAP_EXACT a bucket may take longer, so the test does not bound the number of throttled
- * runs.  TIMERHEAP_UNLIMITED removes the user's limit of CPU time: beyond that limit a run lasts
- * only 20 us.
+ * With TIMERHEAP_EXACT the test also bounds the throttled runs.  The clock counts instructions,
+ * 1 ns each.  The 800 timers of a bucket take between 0.4 and 0.5 ms, and the CPU budget throttles
+ * a run after 0.1 ms.  So a bucket takes about five runs, throttled ones included, and the test
+ * permits six.  No run is stolen, since the host stops no CPU.
  *
- * The hrtimer of a queue may still be armed for a timer that an earlier test has stopped.  So each
- * queue may have one more run, which finds no due timer.  A busy host may stop the CPU.  Then
- * another CPU steals the run: it runs the timers of the stopped CPU.  The hrtimer of the stopped
- * CPU stays armed and causes a second run.  So the bound permits two runs for each stolen one.
- *
- * With TIMERHEAP_EXACT the host stops no CPU, so no run is stolen.
+ * The context has TIMERHEAP_UNLIMITED.  Without that flag, the user would have a limit of CPU time,
+ * and a run beyond that limit would last only 20 us.
  */
 TEST_F_TIMEOUT(slack, million_expiries_take_few_runs, 200)
 {
@@ -420,9 +419,9 @@ TEST_F_TIMEOUT(slack, million_expiries_take_few_runs, 200)
 		lead += 2 * (now() - begin);
 	}
 	/*
-	 * stay_on_one_cpu() has made the kernel allocate buckets for a queue of this user.  But
-	 * all contexts with TIMERHEAP_UNLIMITED share queues of their own.  The queue of this CPU
-	 * among them may have no buckets yet.  Then the first timer has an entry of its own.
+	 * stay_on_one_cpu() has made the kernel allocate buckets for a queue of this user.  But the
+	 * timers of contexts with TIMERHEAP_UNLIMITED are in other queues.  If such a queue has no
+	 * buckets yet, its first timer is in no bucket: permit one more entry.
 	 */
 	EXPECT_GE(buckets + 1, queued);
 	nap(begin - now());

@@ -200,8 +200,8 @@ TEST_F_TIMEOUT(steal, sleeping_waiter_gets_events_of_timers_on_cpu_with_interrup
  * due.  So only the watchdog scans for stuck CPUs.
  *
  * Return: whether all timers ran before the CPU was released, and the watchdog has made another CPU
- * run timers of the stuck one.  With the parameter heaps= only the first condition counts, since a
- * CPU that is not stuck may drive the timers.
+ * run timers of the stuck one.  With the module parameter heaps= CPUs share heaps, so a CPU that is
+ * not stuck may run the timers.  Then nothing needs to be stolen: ignore the second condition.
  */
 static bool stolen_by_watchdog(struct __test_metadata *_metadata, struct _test_data_steal *self,
 			       int cpu)
@@ -235,7 +235,8 @@ TEST_F_TIMEOUT(steal, watchdog_steals_when_no_task_waits, 120)
 
 /*
  * Hold (make stuck) @cpu, which has timers.  SOON (200 ms) later also hold the CPU after @cpu.  A
- * ticker, which is a periodic timer, runs on the CPU after these two.
+ * ticker (periodic timer) runs on the CPU after these two.  The ticker keeps the watchdog, which
+ * scans for stuck CPUs, awake: the watchdog sleeps while no deadline is near.
  *
  * Return: whether all timers ran before @cpu was released.
  */
@@ -294,8 +295,9 @@ static bool run_meanwhile(struct __test_metadata *_metadata, struct _test_data_s
 	int64_t last, begin, released;
 
 	/*
-	 * Wait until the two watchdog timers sleep, since no deadline is near.  So the START
-	 * below arms one of them on @cpu.
+	 * The test needs a watchdog timer on @cpu, which is held next.  If both watchdog timers
+	 * sleep, the START below arms one of them on the caller's CPU, @cpu.  So wait until both
+	 * sleep: no deadline is near.
 	 */
 	nap(SOON);
 	ASSERT_EQ(0, run_on(cpu));
@@ -751,10 +753,10 @@ TEST_F_TIMEOUT(steal, queue_of_preempted_run_is_stolen, 120)
 		at = start_at_one_instant(fd, slots, &lead);
 		ASSERT_LT(0, at);
 		/*
-		 * The task preempts the run on CPU 1 when the run has checked slots / 4 due timers.
-		 * INFO counts the checked timers.  Read the count only here, after all starts: if
-		 * @lead was too short at first, some timers were due and checked before their last
-		 * start.
+		 * The task preempts the run on CPU 1 when slots / 4 of the timers have expired.
+		 * INFO counts a timer that expires as checked.  Read the count only here: if @lead
+		 * was too short, start_at_one_instant() has started all timers again, and some may
+		 * have expired before that.
 		 */
 		ASSERT_EQ(0, th_info(fd, &info));
 		hog.checked = info.checked + slots / 4;

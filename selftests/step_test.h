@@ -26,7 +26,7 @@ int __real_timerfd_settime(int fd, int flags, const struct itimerspec *value,
 int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *value,
 			   struct itimerspec *former);
 
-/* Arm a timerfd.  The calls that simulate a step arm it, too, as the kernel does. */
+/* Arm a timerfd, even if the call then fails with ECANCELED: the kernel does so, too. */
 int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *value,
 			   struct itimerspec *former)
 {

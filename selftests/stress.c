@@ -65,10 +65,10 @@ static int64_t span(unsigned int *seed)
 }
 
 /*
- * Count the armings of a timer that a call has ended.  @ret is the result of the call: above 0 if
- * the timer was pending.  So a START or MODIFY of a pending timer counts as the end of one arming,
- * and as the begin of another.  If the timer is one-shot, also count the expirations whose event
- * the call has discarded: no consumer gets that event.
+ * Count the arming that a call on a timer has ended.  @ret is the result of the call: above 0 if
+ * the timer was pending.  operate() counts a START or MODIFY of a pending timer as a new arming, so
+ * here that call ends the former arming.  If the timer is one-shot, also count the expirations
+ * whose event the call has discarded: no consumer gets that event.
  */
 static void end_armings(struct worker *worker, uint32_t slot, int ret)
 {

@@ -78,12 +78,12 @@ static inline int keep_off(int cpus, int cpu, int other)
 
 /*
  * A hog: a real-time task that keeps CPU 1 from real-time tasks of lower priority, for 1 s.  The
- * ioctl INFO counts the timers that the kernel has checked, mostly when they were due.  The hog
- * moves to CPU 1 when that count reaches @checked, at the latest at the time @latest.
+ * ioctl INFO counts the timers that the kernel has checked, among them each timer that has expired.
+ * The hog moves to CPU 1 when that count reaches @checked, at the latest at the time @latest.
  *
  * A run expires the due timers of a CPU.  A run that the hog preempts stays preempted for this 1 s,
- * unless the module raises the priority of the run.  The kernel itself raises that priority only
- * after about 1.3 s, since a run is an RCU reader.
+ * unless the module raises the priority of the run.  A run is an RCU reader.  The kernel raises the
+ * priority of a preempted RCU reader, but only after about 1.3 s.
  *
  * @begun and @ended state when the hog has kept CPU 1; both are 0 if it has not.
  */

@@ -140,9 +140,9 @@ TEST_F(sync, returns_deadline_rounded_by_slack)
 
 /*
  * SYNC waits, about 1 ms at most, until all CPUs have expired their due timers.  Start 8 groups of
- * 64 timers, each group on another CPU; fewer than 8 CPUs take turns.  Call SYNC 10 us after the
- * last timer is due.  In more than half of 50 rounds, SYNC returns a time later than the start of
- * the call: it has waited for the timers of all CPUs.
+ * 64 timers, each group on another CPU.  If there are fewer than 8 CPUs, a CPU gets several groups.
+ * Call SYNC 10 us after the last timer is due.  In more than half of 50 rounds, SYNC returns a time
+ * later than the start of the call: it has waited for the timers of all CPUs.
  */
 TEST_F(sync, waits_for_due_timers_of_all_cpus)
 {
@@ -178,9 +178,10 @@ TEST_F(sync, waits_for_due_timers_of_all_cpus)
 }
 
 /*
- * Call SYNC again and again, while timers are started and expire on all CPUs.  No event is missing.
- * The previous SYNC has returned a time as its output.  No event has an earlier deadline than that
- * time, unless its timer was started after that SYNC.
+ * Each round starts timers on one of the CPUs, calls SYNC, and takes all events.  SYNC returns a
+ * time: all timers that are due before that time have expired, and none of their events is missing.
+ * So in the next round, an event has a deadline before that time only if that next round has
+ * started the timer.
  */
 TEST_F_TIMEOUT(sync, no_event_is_missing_while_cpus_expire_timers, 120)
 {
@@ -195,7 +196,10 @@ TEST_F_TIMEOUT(sync, no_event_is_missing_while_cpus_expire_timers, 120)
 			int slot = rand_r(&seed) % SLOTS;
 			int64_t deadline = now() + rand_r(&seed) % 3000 * USEC;
 
-			/* Start no timer before its event is taken: each start has one event. */
+			/*
+			 * Do not start a timer again until the event of its last start is taken: a
+			 * second start could discard that event.
+			 */
 			if (self->deadlines[slot])
 				continue;
 			ASSERT_EQ(0, start_at(self, slot, deadline));

@@ -75,9 +75,9 @@ static inline long system_fdinfo_number(const char *fdinfo, const char *name)
 }
 
 /*
- * Each user has several heaps of timers for CLOCK_MONOTONIC, one per CPU by default.  The file
- * heaps of debugfs shows their numbers: 0, 1, and so on.  This structure is for one such number,
- * and sums up the heaps of all users that have the number.
+ * Each user has several heaps of timers for CLOCK_MONOTONIC, one per CPU by default.  The heaps of
+ * each user are numbered 0, 1, and so on.  The file heaps of debugfs shows these numbers.  This
+ * structure sums up the heaps of all users that have one such number, at most one heap per user.
  */
 struct system_heap {
 	int cpu;		/* a CPU that runs the timers of such a heap; -1: no such heap */

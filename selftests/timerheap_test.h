@@ -627,8 +627,9 @@ static inline int th_kick(int fd, const uint32_t *slots, uint32_t nr)
 
 /*
  * Start a timer or change its deadline: store @deadline and @slack in the mapped slot.  The kernel
- * reads them when it next checks the slot: at the time @queued; 0: no check is queued.  If the
- * slack changes, @queued is 0, or @queued is after @deadline, call KICK: it checks the slot now.
+ * reads both when it next checks the slot: at the time in the slot's field @queued.  Call KICK,
+ * which checks the slot now, in three cases: the slack changes, no check is queued (@queued is 0),
+ * or @queued is after @deadline.
  *
  * Return: the timer's former deadline, 0 if it was not pending, or -errno.
  */
@@ -701,8 +702,8 @@ static inline char th_parameter(const char *name)
 /*
  * Return: whether a parameter makes the module slow, so that a test must use few timers.
  *
- * With verify=1 the module checks a whole heap each time that code has changed the heap.  While
- * code changes a timer, the timer is locked.  With delay_us= one lock in 8 lasts longer.
+ * With verify=1 the module checks the whole heap after each change of a heap.  A timer is locked
+ * while code changes the timer.  With delay_us= the module holds one in 8 of these locks longer.
  */
 static inline bool th_slow(void)
 {

@@ -281,9 +281,9 @@ static bool find_user(uid_t uid, struct user *user)
 
 /*
  * The periodic timers of one user need more CPU time than the user's limit.  So the kernel
- * throttles the runs that expire these timers.  For this user, top shows the CPU time, the memory
- * and this limit, as the one that throttles.  For a user with a context, but without started
- * timers, top shows that no limit throttles.
+ * throttles the runs that expire these timers.  For this user, top shows the CPU time and the
+ * memory, and names the user's limit as the limit that throttles the runs.  For a user with a
+ * context, but without started timers, top shows that no limit throttles.
  */
 TEST_F_TIMEOUT(users, top_shows_user_throttled_by_its_cpu_limit, 60)
 {

@@ -11,7 +11,7 @@
 #include "protocol_test.h"
 
 #define SLOTS		17
-#define TICK		(100 * USEC)	/* a period; after 13 doublings it is below BACK_OFF */
+#define TICK		(100 * USEC)	/* a period */
 #define BACK_OFF	SEC		/* the longest time between two checks in a back-off */
 
 FIXTURE(ticker)
@@ -101,7 +101,11 @@ TEST_F(ticker, tickers_with_unread_events_are_checked_rarely)
 	seconds = (now() - begin) / SEC;
 	before = checked(self->map.fd) - before;
 	TH_LOG("%d tickers: %lld checks in %lld s", SLOTS, (long long)before, (long long)seconds);
-	/* A ticker has at most 14 checks within the first second, and then about 1 per second. */
+	/*
+	 * The time between two checks doubles.  So the checks of a ticker are 0, 1, 3, 7, ..., 8191
+	 * periods after its first deadline: at most 14 in the first second (10000 periods).  Later
+	 * the ticker has about 1 check per second.
+	 */
 	EXPECT_GE(SLOTS * (16 + seconds), before);
 	EXPECT_LT(0, before);
 	for (int i = 0; i < SLOTS; i++)
@@ -342,8 +346,9 @@ TEST_F(ticker, start_and_kick_during_back_off_expire_timer_at_new_deadline)
 }
 
 /*
- * A program stops a ticker with an unread event, which the kernel checks only after many periods.
- * The stop discards the slot's expirations, and the kernel counts no later period.
+ * The event of a ticker is unread, so the kernel checks the ticker only after many periods.  Then a
+ * program stops the ticker.  The stop discards the slot's expirations, and the kernel counts no
+ * later period.
  */
 TEST_F(ticker, no_period_is_counted_after_stop_during_back_off)
 {
@@ -354,8 +359,8 @@ TEST_F(ticker, no_period_is_counted_after_stop_during_back_off)
 	ASSERT_TRUE(backs_off(self, SEC / 2));
 	old = stop_slot(&self->map, 0);
 	/*
-	 * stop_slot() stores in th_discarded how many periods the kernel has counted.  stop_slot()
-	 * returns the slot's deadline, which is that of the first period after these.
+	 * stop_slot() stores in th_discarded how many periods the kernel has counted, and returns
+	 * the slot's deadline: the deadline of the first period that the kernel has not counted.
 	 */
 	EXPECT_EQ(self->first + th_discarded * period, old);
 	EXPECT_TRUE(no_event_for(&self->map, 1100 * MSEC));

@@ -455,9 +455,10 @@ TEST_F(wait, multishot_wait_for_3_events_completes_when_3_are_in_ring)
  * A multishot WAIT counts each event, even one that is added while the task work for the previous
  * event runs.  No event is taken, so the last completion has the number of all events.
  *
- * @latency is the time from the deadline of a pair's first timer to the completion, in ns.  In the
- * next pair, the second timer is due 0 to 2 * @latency after the first.  So some second timers
- * expire during the task work for the first, which takes only microseconds.
+ * The task work for an event takes only microseconds, and adds the completion.  @latency is the
+ * time from the deadline of a pair's first timer to its completion, in ns.  In the next pair, the
+ * second timer is due 0 to 2 * @latency after the first timer, so around the expected completion.
+ * So some second timers expire during the task work for the first timer.
  */
 TEST_F_TIMEOUT(wait, multishot_counts_event_that_is_added_during_task_work, 120)
 {

@@ -168,10 +168,11 @@ static s64 random_slack(struct rnd_state *random)
 #define DEFERRED_BY	(50 * NSEC_PER_USEC)
 
 /*
- * Return: whether the core may have deferred a timer to @when.  The core does so at the time
- * @when - DEFERRED_BY, and only if the timer's function has not ended by then.  On a clock that can
- * be stepped, times before and after a step cannot be compared.  For such a clock, return whether
- * the function has ever run to its end.
+ * Return: whether the core may have deferred a timer, which expires now, to @when.  If so, a call
+ * of the timer's function had not ended at the time of the deferral, @when - DEFERRED_BY.  That
+ * call has ended since, or the core would defer the timer again.  So @ended is not before the
+ * deferral.  On a clock that can be stepped, the two times cannot be compared.  For such a clock,
+ * return whether any call of the function has ended.
  */
 static bool torture_timer_deferred(const struct torture_timer *t, s64 when)
 {
@@ -188,11 +189,11 @@ static s64 torture_timer_expire(struct theap_timer *timer, s64 now, struct theap
 {
 	struct torture_timer *t = torture_timer_of(timer);
 	/*
-	 * The core has queued the timer for the later of timer->when and timer->nextwhen.
-	 * nextwhen is the deadline, rounded within the slack.  timer->when is later than nextwhen
-	 * if the core has deferred the timer.  timer->when may be earlier if the timer is in a
-	 * bucket, a group of timers with one heap entry.  The entry may be due before the
-	 * deadlines of these timers.
+	 * Compute for which time the core has queued the timer.  That time is timer->nextwhen, the
+	 * deadline rounded within the slack, unless the core has deferred the timer.  A deferral
+	 * sets timer->when, the key of the heap entry, to a later time.  Without a deferral,
+	 * timer->when is not later than timer->nextwhen.  In a bucket, a group of timers with one
+	 * heap entry, timer->when may be earlier.
 	 */
 	s64 when = max(timer->when, timer->nextwhen);
 	u64 missed;
