@@ -263,9 +263,10 @@ static int check_user_limit(void)
 	if (!th_become_nobody() || pipe(pipes))
 		return 1;
 	/*
-	 * The kernel counts the memory of each user, and drops the count some time after the
-	 * user's last close.  With a new count of 0, the last step would succeed even if the close
-	 * of @map's context uncharged nothing.  So keep another context open.
+	 * Keep another context open.  The kernel counts the memory of each user, and drops the
+	 * count some time after the user's last close.  So if the close of @map's context was the
+	 * last one, the last step could begin with a new count of 0.  Then that step would succeed
+	 * even if the close had not reduced the old count.
 	 */
 	if (th_context(CLOCK_MONOTONIC, 1) < 0 || th_map(&map, CLOCK_MONOTONIC, slots))
 		return 2;
@@ -293,7 +294,10 @@ static int check_user_limit(void)
 			return 8;
 	if (th_info(map.fd, &info) || info.user_memory > info.max_user_memory + 16384)
 		return 9;
-	/* write() from a slot whose page the limit refuses fails with EFAULT, without SIGBUS. */
+	/*
+	 * The limit permits no page for this slot.  So write() with the slot as its buffer fails
+	 * with EFAULT, and the task gets no SIGBUS.
+	 */
 	if (write(pipes[1], &map.slots[slot], 1) >= 0 || errno != EFAULT)
 		return 5;
 	do

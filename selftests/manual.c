@@ -271,8 +271,8 @@ TEST_F(manual, timer_with_slack_fires_at_rounded_deadline)
 		ASSERT_EQ(0, i % 2 ? th_store(&self->map, 7, at, slack) :
 				     th_start_slack(self->fd, 7, at, 0, slack));
 		/*
-		 * The kernel stores the unrounded deadline in @queued, although it checks the slot
-		 * only at the rounded deadline.
+		 * @queued is the time at which the kernel next checks the slot, but without slack:
+		 * @queued is the unrounded deadline, and the check is at the rounded one.
 		 */
 		EXPECT_EQ(at, (int64_t)self->map.slots[7].queued);
 		EXPECT_EQ(0, advance_to(self->fd, rounded(at, slack) - 1).expirations);
@@ -343,13 +343,13 @@ static int64_t model_first(struct model *model)
 static bool model_change(struct model *model)
 {
 	/*
-	 * A slack of 0 means the 4 ms given to SETUP, and 1 means no slack.  The kernel counts the
-	 * 4 ms and the other slacks in whole units of 1/64 ms: 256, 1, 64 and so on, all powers of
-	 * two.  With such a slack it rounds a deadline up to the next multiple of the slack.
+	 * A slack of 0 means the 4 ms given to SETUP, and 1 means no slack.  In units of 1/64 ms,
+	 * 4 ms is 256, SLACK_MIN is 1, MSEC is 64, and the last three are larger.  All are powers
+	 * of two.  So the kernel rounds a deadline up to the next multiple of the slack.
 	 *
-	 * If a store postpones a timer, but not beyond its old rounded deadline, the new rounded
-	 * deadline is the same.  So no KICK is needed: at that time the kernel checks the slot, and
-	 * expires the timer, as the model expects.
+	 * The model needs powers of two.  A timer that a store postpones still expires at its old
+	 * rounded deadline, unless the new deadline is after that time.  With a power of two, that
+	 * time is the new rounded deadline, too, at which the model expects the timer.
 	 */
 	static const uint64_t slacks[] = {
 		0, 1, SLACK_MIN, MSEC, 32 * MSEC, 1024 * MSEC, (1LL << 22) * MSEC,
@@ -629,8 +629,8 @@ static void *start_and_stop(void *arg)
 /*
  * Three threads start and stop timers, while this thread advances the clock and takes events.  At
  * the end an ADVANCE expires all timers still pending.  Each START arms a timer, and each arming
- * must end exactly once.  An event counts the expiration, or a later START or STOP finds the timer
- * pending or discards the unread expiration.
+ * must end exactly once, in one of three ways.  A later START or STOP finds the timer pending, a
+ * later START or STOP discards the unread expiration, or an event counts the expiration.
  */
 TEST_F(manual, each_arming_expires_once_or_is_canceled_while_clock_advances)
 {

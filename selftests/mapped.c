@@ -460,7 +460,8 @@ TEST_F(mapped, child_inherits_mapping)
 /*
  * MADV_DONTFORK keeps the mapping out of a child.  Up to Linux 6.12, MADV_DOFORK undoes
  * MADV_DONTFORK.  Linux 7.3 refuses MADV_DOFORK on this mapping, since the mapping has a fixed size
- * (VM_DONTEXPAND).  From Linux 6.13 on, the test accepts both results.
+ * (VM_DONTEXPAND).  Some version from 6.13 to 7.3 has made this change.  So from 6.13 on, the test
+ * accepts both results.
  */
 TEST_F(mapped, child_does_not_inherit_dontfork_mapping)
 {

@@ -35,8 +35,9 @@ static int cpu_armed_for(int64_t deadline)
 }
 
 /*
- * As cpu_armed_for(), but wait until a CPU is armed for the deadline.  Code on another CPU only
- * notifies the CPU that drives the timer's queue.  That CPU may not have armed its hrtimer yet.
+ * As cpu_armed_for(), but wait until a CPU is armed for the deadline.  If another CPU drives the
+ * timer's queue, START arms no hrtimer, but sends an IPI to that CPU.  That CPU may not have armed
+ * its hrtimer yet when START returns.
  */
 static int wait_armed_for(int64_t deadline)
 {
@@ -149,7 +150,8 @@ TEST_F_TIMEOUT(placement, timer_moves_to_cpu_that_changes_it, 60)
 		ASSERT_EQ(0, run_on(cpu));
 		/*
 		 * Change both timers until timer 1 has moved.  A change may leave a timer in its
-		 * queue, for example if the lock of the old or the new queue is taken.
+		 * queue, for example if the lock of the old or the new queue is taken.  The loop
+		 * cannot check timer 2: the hrtimer is armed only for the earlier timer, timer 1.
 		 */
 		TH_WAIT_UNTIL(th_start_at(self->fd, 2, later) >= 0 &&
 			      th_start_at(self->fd, 1, earlier) >= 0 &&
@@ -356,8 +358,9 @@ TEST_F_TIMEOUT(placement, new_timers_avoid_isolated_partition, 120)
 	EXPECT_EQ(0, run_on(cpu));
 	/*
 	 * Start another timer in each round, since the timer of an earlier round may stay on @cpu.
-	 * An earlier test may have called SETUP as root with TIMERHEAP_ON_CPU and @cpu.  That pins
-	 * root's queue of @cpu: @cpu still expires all timers that are pending in this queue.
+	 * An earlier test may have pinned root's queue of @cpu, by a SETUP as root that names @cpu.
+	 * The timers in a pinned queue stay on @cpu although it is isolated.  But when the watchdog
+	 * has found the isolation, new timers go to the queues of other CPUs.
 	 */
 	for (; armed == cpu && slot <= CPUS / 2; slot++) {
 		armed = start_and_find_cpu(self->fd, slot, self->at - slot * SEC / 10);
@@ -413,8 +416,10 @@ static int context_of(uid_t uid, bool permitted, int cpu)
 
 /*
  * Pending timers leave a CPU that a partition isolates, and return to it when the partition is
- * removed.  The timers of a user stay on the CPU, or return to it, if a SETUP of the user with
- * CAP_SYS_NICE names the CPU.  Each user has queues of its own, so the test uses three users.
+ * removed.  A SETUP with CAP_SYS_NICE that names the CPU pins the user's queue of that CPU.  If the
+ * SETUP precedes the isolation, the user's timers stay on the CPU.  If the SETUP follows the
+ * isolation, the user's timers return to the CPU.  Each user has queues of its own, so the test
+ * uses three users: one with no such SETUP, and one for each of these two cases.
  */
 TEST_F_TIMEOUT(placement, pending_timers_move_off_cpu_that_a_partition_isolates, 120)
 {
@@ -438,9 +443,9 @@ TEST_F_TIMEOUT(placement, pending_timers_move_off_cpu_that_a_partition_isolates,
 		SKIP(return, "the kernel makes no isolated partition");
 	}
 	/*
-	 * The watchdog of the module, timers that scan for stuck CPUs, also reads which CPUs are
-	 * isolated, at most once per second.  It may sleep if no deadline is near.  Then the timer
-	 * of 1 ms that make_cpu_rearm() starts wakes it.
+	 * The module's watchdog scans for stuck CPUs.  The watchdog also reads which CPUs are
+	 * isolated, at most once per second.  The watchdog may sleep if no deadline is near.  But
+	 * make_cpu_rearm() starts a timer of 1 ms, and its near deadline wakes the watchdog.
 	 */
 	TH_WAIT_UNTIL(make_cpu_rearm(self->fd) && cpu_armed_for(at[0]) != cpu &&
 		      cpu_armed_for(at[2]) != cpu);

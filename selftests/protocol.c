@@ -192,7 +192,7 @@ TEST_F(protocol, periods_do_not_drift)
 
 	map->slots[0].period = period;
 	ASSERT_EQ(0, start_slot(map, 0, first));
-	/* Read every 40 ms, at least 5 times, until 40 periods (200 ms) are counted. */
+	/* Read every 40 ms, 5 times.  If expiries are late, read on until 40 periods are read. */
 	for (int i = 0; i < 5 || ticks < 5 * 40 / 5; i++) {
 		nap(40 * MSEC);
 		ASSERT_TRUE(wait_event(map, &event));
@@ -369,7 +369,7 @@ TEST_F(protocol, kick_cancels_check_of_stopped_slot)
 	ASSERT_EQ(3, th_kick(map->fd, (uint32_t[]){ 0, 1, 2 }, 3));
 	for (int i = 0; i < 3; i++)
 		EXPECT_EQ(at, stop_slot(map, i));
-	/* KICK ignores SLOTS - 1: with 4 KiB pages, the kernel has not allocated its page yet. */
+	/* KICK ignores slot SLOTS - 1.  With 4 KiB pages, this unused slot has no page yet. */
 	ASSERT_EQ(3, th_kick(map->fd, numbers, 3));
 	EXPECT_EQ(at, map->slots[0].queued);
 	EXPECT_EQ(0, map->slots[1].queued | map->slots[2].queued);
@@ -535,7 +535,7 @@ struct tally {
 	int64_t expired[SLOTS];
 };
 
-/* A worker stores, makes calls, or takes events.  PRIVATE stores and takes in its own context. */
+/* STORES and PRIVATE change slots in memory, CALLS by ioctls.  REAPER and PRIVATE take events. */
 enum role { STORES, CALLS, REAPER, PRIVATE };
 
 struct worker {

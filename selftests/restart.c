@@ -2,14 +2,16 @@
 /*
  * A one-shot timer that has expired stays queued for one more check: at the time @queued, the
  * kernel reads the deadline again.  So a restart whose new deadline is not before @queued needs no
- * KICK.  The timer stays queued only in a crowded queue, one of at least 512 timers, and only for
- * timeouts of 136.4 ms or more.
+ * KICK.
  *
- * A timeout is the time from a start to the deadline.  For each context the kernel keeps one recent
- * timeout.  A call, such as KICK, may start a one-shot timer or move it earlier.  The timer's
- * timeout then replaces the recent one if they differ by more than 1/8.  When a timer expires, the
- * kernel queues its next check 63/64 of the recent timeout later.  So a restart before that check,
- * with the same timeout, has a deadline after @queued.
+ * A timeout is the time from a start to the deadline.  The kernel expects that a restart has the
+ * timeout of a recent start.  So for each context the kernel records the timeout of a one-shot
+ * timer that a call, such as KICK, has just started or moved earlier.  When a timer expires, the
+ * kernel sets @queued to the current time plus 63/64 of the recorded timeout.  A restart after that
+ * time, with the recorded timeout, has a deadline after @queued.
+ *
+ * The timer stays queued only in a crowded queue, one of at least 512 timers.  And 63/64 of the
+ * recorded timeout must be at least 2^27 ns (134 ms), so the timeout must be at least 136.4 ms.
  */
 #include "protocol_test.h"
 
@@ -26,7 +28,7 @@ FIXTURE(restart)
 FIXTURE_SETUP(restart)
 {
 	REQUIRE_DEVICE();
-	/* Run on one CPU, so that all timers are in one queue, and make it crowded. */
+	/* Run on one CPU: a queue of all NR timers is crowded, so expired timers stay queued. */
 	ASSERT_EQ(0, run_on(sched_getcpu()));
 	self->other = th_context(CLOCK_MONOTONIC, 1);
 	ASSERT_LE(0, self->other);

@@ -10,17 +10,19 @@
  * never reached.  If the hrtimer is not armed for a deadline of 1 or 2, the timer is still pending
  * at the end: an error.
  *
- * @earliest is the first deadline in the inbox, the list of timers moved to an earlier deadline.  A
- * user that lowers @earliest notifies the owning CPU.  @armed is the time that the hrtimer is armed
- * for.  In the code, a user whose deadline is before @armed notifies the owning CPU, too.  That
- * helps if the host of a virtual machine stops the user that has lowered @earliest, before its
- * notification.  The model leaves this out.
+ * @first is the first deadline in the heap.  @earliest is the first one in the inbox, the list of
+ * timers moved to an earlier deadline.  @armed is the time that the hrtimer is armed for.  A user
+ * that lowers @first or @earliest reads @armed, and notifies the owning CPU if the first deadline
+ * is before @armed.  In the code, a user that lowers neither also notifies the CPU if its deadline
+ * is before @armed.  The reason: the host of a virtual machine may have stopped the user that has
+ * lowered @earliest, before its notification.  The model leaves out this second notification,
+ * since the model does not check how late a notification is.
  *
  * Barrier (K) is between a user's store of a deadline and its read of @armed.  Barrier (L) is
  * between the owning CPU's store of @armed and its read of the first deadline.  Two stores wait in
- * a buffer, as on a CPU: that of @armed by the owning CPU, and a user's store of @first, the first
- * deadline in the heap.  A buffered store of @first includes the release of the lock after it, so
- * the lock stays taken until the flush.  A buffer is flushed at any time, and at a full barrier.
+ * a buffer, as on a CPU: that of @armed by the owning CPU, and a user's store of @first.  A
+ * buffered store of @first includes the release of the lock after it, so the lock stays taken
+ * until the flush.  A buffer is flushed at any time, and at a full barrier.
  */
 
 #define LAST	2
@@ -31,7 +33,7 @@
 
 /*
  * The first user does OPS operations, the second user one.  With PENDING, both timers are pending
- * at the beginning, and the hrtimer is armed for them.  The script check sets both macros.
+ * at the beginning, and the hrtimer is armed for them.  The script "check" sets both macros.
  */
 #ifndef OPS
 #define OPS	1
@@ -139,9 +141,10 @@ inline adjust() {
 
 /*
  * A user drains the inbox: adjust() sets @earliest to NEVER, and then this inline lowers @first.
- * Another user that has just lowered @earliest may read both in between.  Then it finds no early
- * deadline, and does not notify the owning CPU.  So the user that drains the inbox must notify the
- * CPU instead: it sets @lower, with which schedule() calls notify().
+ * Between the two stores, another user may call notify(), since it has just lowered @earliest.
+ * That user reads NEVER in @earliest and the old value of @first, neither of which is before
+ * @armed.  So it does not notify the owning CPU, and the user that drains the inbox must do so.
+ * The draining user sets @lower, which makes schedule() call notify().
  */
 inline drain() {
 	atomic { !lock -> lock = true };
@@ -218,9 +221,10 @@ end:	do
 inline flush() { atomic { armed_buffered == EMPTY } }
 
 /*
- * Arm the hrtimer for the first deadline.  theap_queue_arm() in the code reads that deadline once,
- * and so does this inline with M_ARM_ONCE.  Without M_ARM_ONCE, as in the script check, this inline
- * reads again until @armed is not after the deadline read.  spin finds no error in either form.
+ * Arm the hrtimer for the first deadline.  With the macro M_ARM_ONCE this inline reads that
+ * deadline once, as theap_queue_arm() does in the code.  The script "check" does not set the macro.
+ * Then this inline repeats the read until it finds a deadline that is not before @armed.  spin
+ * finds no error in either form, so the code needs no second read.
  */
 inline arm() {
 	do

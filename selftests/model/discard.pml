@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * A stop or a start discards the event of the former arming, while the reader takes events and the
- * timer expires (module/device/slot.c, tools/lib/): does each event belong to the current arming,
- * and does each expiration end once?
+ * timer expires (module/device/slot.c, tools/lib/): does each event belong to the current arming?
+ * And does each expiration end once: by a stop, a restart or a discard, or when it is read?
  *
  * A user starts and stops the timer of a slot.  After each stop, the user sets other data for the
  * next arming.  Meanwhile the kernel expires the timer, and the reader takes events.  A second user
@@ -10,15 +10,15 @@
  * which arming an event belongs to.
  *
  * All deadlines are equal, so a compare-and-exchange of the deadline succeeds even if another
- * arming has begun.  The deadline is due at any time.  To check the slot, the kernel reads the
- * deadline, and expires the slot if it is due.  In the code, a user that finds a check under way
- * makes the call KICK, which waits for the end of the check.  In this model the user itself
+ * arming has begun.  A deadline may become due at any step.  To check the slot, the kernel reads
+ * the deadline, and expires the slot if it is due.  In the code, a user that finds a check under
+ * way makes the call KICK, which waits for the end of the check.  In this model the user itself
  * waits.  slots.pml has the KICK, and the barriers (A) and (B) between accesses to the deadline and
  * to @queued.  Of the ring, the list of slots with events, the model keeps one bit: does it have
  * the slot?  ring.pml has the whole ring, and the barriers (E) and (F) at changes of @expirations.
  */
 
-/* The size of the search.  The script check sets these macros. */
+/* The size of the search.  The script "check" sets these macros. */
 #ifndef OPS
 #define OPS	2	/* the number of operations of the first user */
 #endif

@@ -5,16 +5,17 @@
  *
  * Two users start, modify and stop the timer in any order.  To start or modify the timer, a user
  * claims it: puts it into MODIFYING, which is a lock.  Meanwhile the expiry run expires the timer.
- * With OTHER_OWNER, another CPU drains the inbox, too.  At the end the timer may be stopped
- * synchronously and freed.
+ * At the end the timer may be stopped synchronously and freed.
  *
- * The owner is the process that holds the lock of the queue.  The model represents the heap by the
- * key of this timer, and the inbox, the list of timers that were moved earlier, by four flags:
+ * The owner is the process that holds the lock of the queue.  The owner drains the inbox, the list
+ * of timers that were moved to an earlier deadline.  With OTHER_OWNER, another CPU drains the
+ * inbox, too.  The model represents the heap by the key of this timer, and the inbox by four flags:
  *
  *	inbox		the list has the timer
  *	drained		the owner has removed the timer from the list; next it requeues the timer if
  *			the timer is still to be moved earlier
- *	claimed		as @drained, but the timer is claimed: the owner handles it later
+ *	claimed		the owner has removed the timer from the list while a user had claimed the
+ *			timer; a later call of adjust() sets @drained
  *	link_used	the timer's link, its list node, is in use: it does not point at itself
  *
  * Time runs from 0 to LAST, and FAR is never reached.  If the code loses a move of the timer from
@@ -69,8 +70,9 @@ bool in_function, no_run = true, freed
 #define check_not_freed()	assert(!freed)
 
 /*
- * The operations of any CPU: stop(); and those in a claim, which are claim(), then schedule() or
- * cancel(), then commit().  @ok, @from, @to, @e and @d are local variables of the calling process.
+ * The operations of any CPU: stop(), which needs no claim, and changes in a claim.  Such a change
+ * calls claim(), then schedule() or cancel(), and then commit().  @ok, @from, @to, @e and @d are
+ * local variables of the calling process.
  */
 
 /*
@@ -201,8 +203,9 @@ inline remove() {
 }
 
 /*
- * Drain the inbox, the list of timers that were moved to an earlier deadline, and requeue the timer
- * if it was.  At the end @ok is true if the inbox is empty.
+ * Drain the inbox, the list of timers that were moved to an earlier deadline.  If the timer was in
+ * the inbox, requeue it, unless it was stopped or postponed meanwhile.  At the end @ok is true if
+ * the inbox is empty.
  */
 inline adjust() {
 #ifndef M_CLAIMED_FORGOTTEN
@@ -442,8 +445,10 @@ init {
 	assert(!transient(status));
 	assert(wanted == NEVER || wanted == FAR);
 	/*
-	 * The owner may have set the timer's key in the heap to NEVER.  If a user then moves the
-	 * timer to FAR, the user adds it to the inbox, and no run drains it before FAR.
+	 * The timer may still be in the inbox.  The owner may have set the timer's key in the heap
+	 * to NEVER: see remove() and expire().  If a user then moves the timer to FAR, FAR is
+	 * before that key.  So the user adds the timer to the inbox.  No run drains the inbox
+	 * before FAR.
 	 */
 	assert(!drained && !claimed && link_used == inbox && (!inbox || earliest == FAR));
 	assert(pending(status) == (wanted != NEVER))

@@ -20,7 +20,8 @@
  * (C) to (F) are the barriers of these names in the code.  Only the reader's store of @head, its
  * position in the ring, waits in a buffer, as on a CPU.  The buffer is flushed at any time, and at
  * a full barrier.  A mutant is the model with one error, such as a missing barrier.  Without (E),
- * the buffer may be flushed too late.  Without another barrier, its two steps change places.
+ * the buffer may be flushed too late.  Without (C), (D) or (F), the step before the barrier and the
+ * step after it change places.
  */
 
 #define SLOTS	2

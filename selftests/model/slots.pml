@@ -218,7 +218,8 @@ inline kick() {
  *
  *  - The code reads the clock before the claim, the inline in the claim.
  *  - The code writes @period after @deadline.  The claim prevents a check between the two stores.
- *  - In the code, MODIFY of an idle slot changes nothing.  The inline keeps only the deadline 0.
+ *  - In the code, MODIFY of an idle slot changes nothing.  The inline leaves @deadline at 0, but
+ *    changes @period, @queued and the timer.
  *  - In the code, START of an idle slot discards its expirations: see discard.pml.
  *  - The code of MODIFY tries to exchange @deadline at most 4 times in a claim, and then claims
  *    again.  The inline needs one try.
@@ -269,8 +270,8 @@ inline exchange_deadline(if_pending) { atomic {
  * STOP: clear @queued, then @deadline, and then cancel the timer.  So a program that reads the
  * deadline 0, and starts the slot, also reads 0 in @queued, and kicks the slot.
  *
- * First, STOP discards the expirations of the slot, and DRAIN adds those that the kernel keeps.
- * This model leaves out both; discard.pml has the discard.
+ * The code has a step before these three: STOP discards the expirations of the slot.  The model
+ * leaves out this discard: see discard.pml.
  */
 inline disarm() {
 	claim();

@@ -6,18 +6,21 @@
  *	process		CPU		what it does
  *	softirq		owning CPU	runs the queue when @hrtimer or @resume expires;
  *					serves watchdog timer 0
- *	ipi_handler	owning CPU	arms the hrtimer, or defers the run
+ *	ipi_handler	owning CPU	arms the hrtimer, or defers the notification
  *	thief		thief's CPU	runs the overdue queue when watchdog timer 1 or
  *					@thief_resume expires; serves watchdog timer 1
  *	user		third CPU	starts, modifies and stops the timer
  *	other_cpu	fourth CPU	serves the watchdog timers that were moved to it
  *
- * @resume and @thief_resume are hrtimers.  A run of the queue is throttled if it has reached a
- * limit of CPU time; then the run ends early.  @resume ends the throttling on the owning CPU, and
- * @thief_resume continues the run of a thief.  A notification is an IPI by which another CPU makes
- * the owning CPU arm its hrtimer.  A limit of CPU time may defer a notification: then @resume runs
- * the queue or arms the hrtimer, later.  Each of the two watchdog timers is the peer of the other
- * one.
+ * A notification is an IPI by which another CPU makes the owning CPU arm its hrtimer.  @resume and
+ * @thief_resume are hrtimers, too.  A limit of CPU time may throttle a run, which ends the run
+ * early, or may defer a notification.  The owning CPU then arms @resume.  When @resume expires,
+ * the CPU runs the queue if a timer is due, and otherwise arms the hrtimer.  After a throttled run
+ * the thief arms @thief_resume, and when that expires, steals the queue again if it is overdue.
+ *
+ * Each of the two watchdog timers is the peer of the other one.  To serve a watchdog timer that has
+ * expired, a CPU arms the timer again if a deadline is left, and checks the timer's peer.  The CPU
+ * wakes a peer that would sleep too long, and moves a late peer to the fourth CPU.
  *
  * The module also steals after a run, when it unthrottles a queue, and before a task sleeps.  The
  * model leaves out these steals: they run the queue earlier than the watchdog would.
@@ -35,10 +38,10 @@
  * deadline or earlier.  @armed must not be less than the time to which the hrtimer is set: other
  * CPUs notify the owning CPU only of deadlines before @armed.
  *
- * Watchdog timer 0 is on the owning CPU, and watchdog timer 1 on the thief's CPU.  If a watchdog
- * timer is late, its peer moves it to the fourth CPU.  The fourth CPU does not get stuck.  It does
- * not steal: the other CPUs must not need its help.  watchdog.c may also choose another CPU when it
- * wakes or arms a watchdog timer; the model does not.
+ * At the beginning, watchdog timer 0 is on the owning CPU, and watchdog timer 1 on the thief's CPU.
+ * The fourth CPU does not get stuck.  It does not steal: the other CPUs must not need its help.
+ * watchdog.c may also choose another CPU when it wakes or arms a watchdog timer; the model does
+ * not.
  *
  * Time is 0 or SOON, and may stay 0.  LATER is never reached.  There is one timer, and a claim of
  * it, which locks it, is one step: lifecycle.pml has the steps of a claim.
@@ -81,9 +84,9 @@ byte now = 0
 
 /*
  * The timer.  when: its key in the heap.  wanted: the deadline that the user wants; NEVER: the
- * timer is not armed.  inbox: the timer is in the inbox, the list of timers that were moved
- * earlier.  drained: the code that holds the queue's lock has removed the timer from the inbox.
- * That code then requeues the timer if @wanted is earlier than @when.
+ * timer is not armed.  inbox: the timer is in the inbox, the list of timers that were moved to an
+ * earlier deadline.  drained: the code that holds the queue's lock has removed the timer from the
+ * inbox.  That code then requeues the timer if @wanted is earlier than @when.
  */
 byte when = NEVER, wanted = NEVER
 bool inbox, drained
@@ -362,7 +365,8 @@ inline steal() {
 
 /*
  * With the watchdog's lock: publish in @until how long the watchdog sleeps, arm watchdog timer @me,
- * and check its peer.  If timer @me was woken since it expired, do nothing.
+ * and check its peer.  If watchdog_wake() or the peer has armed timer @me since it expired, do
+ * nothing, and keep the time that was set then: a new deadline may need it.
  */
 inline publish(me) {
 	if
@@ -525,9 +529,9 @@ proctype clock() { now = SOON }
 
 /*
  * The macro watched is asserted when no process can take a step.  If there is a first deadline, at
- * least one watchdog timer will expire before it.  The other one will, too, unless it may miss the
- * deadline.  A watchdog timer may miss it if the timer is on the stuck CPU and the watchdog sleeps
- * (@until is not S64_MIN).
+ * least one watchdog timer, A, must expire before that deadline.  So must the other one, B, with
+ * one exception: B is on the stuck CPU, and the watchdog sleeps (@until is not S64_MIN).  Then A
+ * moves B when A expires.  If the watchdog does not sleep, A must have moved B already.
  */
 #define will_expire(i)	(expires[i] <= until && !cpu_is_stuck(i))
 #define may_miss(i)	(cpu_is_stuck(i) && until != S64_MIN)

@@ -201,8 +201,9 @@ active proctype user() {
 end:	do
 	:: atomic { restarts && now < LAST -> restarts--; user_on = true };
 		/*
-		 * A stop drops the periods that have passed since the last check.  So the observer
-		 * does not compare the counts after a stop: armed stays 0.
+		 * A stop drops the periods that have passed since the last check, so the counts
+		 * @counted and @taken are not exact any more.  From here on @armed stays 0, and
+		 * while it is 0, the process observer() does not check the counts.
 		 */
 		atomic { deadline = 0; armed = 0; counted = 0; taken = 0 };
 		d = now + 1;
