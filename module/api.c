@@ -11,9 +11,9 @@
  *    or stopped after it has expired, that start or stop takes precedence, and the returned time
  *    is ignored.  For this an expiry sets @again, and the returned time counts only if @again is
  *    still set.  timerheap_start() clears @again, and so does a stop of a timer that is not
- *    pending.  A stop of a pending timer need not clear @again.  If timerheap_start() has made
- *    the timer pending, @again is clear already.  If the returned time has made the timer
- *    pending, the function has ended, and nothing reads @again before the next expiry sets it.
+ *    pending.  A stop of a pending timer need not clear @again, since there are two cases.  If
+ *    timerheap_start() has made the timer pending, it has cleared @again.  If a returned time has
+ *    made the timer pending, the function has ended, and the next expiry sets @again.
  *
  * 3. A caller that stops a timer to free it need not prevent starts during the stop, by other
  *    code or by the timer's function.  timerheap_stop_sync() raises @held by 1 and lowers it again.
@@ -27,7 +27,7 @@
  *	lockdep_map		never change
  *	again, held, asked	are written by the code that has claimed the timer: a claim
  *				is the exclusive right to change a timer.  An expiry also
- *				writes again, while the timer is in the state RUNNING.
+ *				writes again, and no code can claim the timer meanwhile.
  *				asked is the deadline that was last asked for, before
  *				rounding by slack
  *	due			is the deadline that has expired: an expiry copies it from
@@ -48,14 +48,14 @@
  *
  *	1	the locks of queues, by trylock only.  A timer that moves earlier is added to
  *		the inbox of its queue, the list of timers that must be requeued.  Every 16th
- *		call that adds one requeues up to 16 of them.  A timer that is queued on
- *		another CPU may move to the queue of this CPU
+ *		call that adds one requeues up to 16 of them.  A call may also move a timer
+ *		from the queue of another CPU to that of this CPU, if both locks are free
  *	2	the lock of the hrtimer base, if the deadline is the queue's first and the
  *		queue belongs to this CPU; for another CPU an IPI is sent instead
  *	3	the lock of the watchdog, which finds stuck CPUs, and those of timer bases,
  *		if the watchdog would sleep past the deadline
- *	4	the locks of a workqueue and of a timer base, if the heap or the buckets of a
- *		queue must grow, or may be trimmed later
+ *	4	the locks of a workqueue and of a timer base, if a work item is to allocate
+ *		memory for the timers of a queue, or to free some a second later
  *
  * A pending timer is queued.  A stopped timer may still be queued.
  *
@@ -205,7 +205,10 @@ static bool timerheap_is_shut(void *addr)
 	return data_race(timer->held) / TIMERHEAP_SHUT == 1;
 }
 
-/* Initialize a timer as a destroyed one, after the report that its user never initialized it. */
+/*
+ * Debug objects have reported a timer that its user never initialized.  Initialize it as a
+ * destroyed timer: then the call in progress can use the timer, and each start is refused.
+ */
 static bool timerheap_fixup_assert_init(void *addr, enum debug_obj_state state)
 {
 	struct timerheap_timer *timer = addr;
@@ -347,9 +350,10 @@ EXPORT_SYMBOL_GPL(__timerheap_init);
  * @slack: in nanoseconds; 0, the initial value: the timer is exact
  *
  * The slack applies from the next time that the timer gets a deadline.  A timer with slack expires
- * at the roundest time between its deadline and @slack after it.  That is the time that
- * is a multiple of the largest power of two, in units of 1/64 ms (core/slack.h).  So the timer can
- * expire together with other timers.  A @slack below 16384 counts as 0.
+ * at the roundest time between its deadline and @slack after it.  Times are counted in units of
+ * 15625 ns (1/64 ms).  The roundest time is the one whose number of units ends in the most zero
+ * bits (core/slack.h).  So the timer can expire together with other timers.  A @slack below
+ * 16384 ns counts as 0, since few other deadlines are that near.
  *
  * Context: any but NMI.  Takes no lock.
  */

@@ -3,15 +3,16 @@
  * The life of an account: its allocation, its queues, and its end (account.h).
  *
  * A new queue has no timer, so no CPU is notified of it.  When its first timer is started, the
- * owning CPU, @cpu of the queue, arms the hrtimer.  That CPU is online: the queues are published
- * under cpus_read_lock(), and under theap_accounts_lock, which CPU hotplug takes, too.
+ * owning CPU, @cpu of the queue, arms the hrtimer.  That CPU is online.  When the queue was
+ * published, the CPU was online, since cpus_read_lock() was held.  Before a CPU goes offline, CPU
+ * hotplug hands over all of its published queues.
  *
  * The end of an account.  The caller of theap_account_free() has stopped all timers of the account
  * synchronously.  The table lists what may still access a queue then, and what ends that access:
  *
- *	a scan for stuck CPUs, a run of a	the account has left the list, so none of these
- *	stuck CPU's queue on another CPU	begins; a grace period waits for those in progress
- *	(steal.c), a read of debugfs
+ *	a scan for queues of stuck CPUs, the	the account has left the list, so none of these
+ *	handling of their timers by another	begins; a grace period waits for those in progress
+ *	CPU (steal.c), a read of debugfs
  *	an IPI, which makes the owning CPU	a wait until @ipi_pending is 0, and a grace period
  *	arm its hrtimer				for the handler of the IPI.  Both are done twice:
  *						if the queue was handed over to another CPU, the
@@ -21,7 +22,7 @@
  *						functions may send IPIs, and once more after that
  *						wait, since the handlers of IPIs may arm hrtimers
  *	the work item (room.c)			cancel_delayed_work_sync(), after the hrtimers are
- *						canceled, since a run may queue the work item
+ *						canceled, since their functions may queue it
  */
 #include <linux/cpu.h>
 #include <linux/delay.h>

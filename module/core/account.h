@@ -43,8 +43,8 @@ struct theap_queue;
  *                  400 ms counts as 400 ms (budget.c)
  * @throttled:      the number of runs that ended because the limit of the account was reached
  *
- * Only that CPU writes the fields: @until, @used and @next_excuse with interrupts off.  Any CPU may
- * read them.
+ * Only the CPU that the struct belongs to writes the fields.  It writes @until, @used and
+ * @next_excuse with interrupts off.  Any CPU may read all fields.
  */
 struct theap_usage {
 	u64 until;

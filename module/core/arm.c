@@ -15,9 +15,12 @@
  * hrtimer, and it needs no lock for that.
  *
  * The field @armed of the queue has two writers.  One is the owning CPU.  The other is the old
- * owning CPU after a hand-over, which has made another CPU the owning CPU.  Until the hrtimers on
- * the old CPU are canceled, they may begin runs and unthrottle the queue.  A run writes @armed
- * when it begins.  It also writes @armed when it ends, unless it is throttled on the owning CPU.
+ * owning CPU, after the queue was handed over to another CPU.  Until the hrtimers on the old CPU
+ * are canceled, they may begin runs and unthrottle the queue.  A run sets @armed to S64_MIN when
+ * it begins, and to another value when it ends.  There is one exception: if the owning CPU
+ * throttles the run, @armed stays S64_MIN until the throttling ends.  If the old owning CPU ends a
+ * throttled run, it sets @armed to THEAP_NEVER, so that the new owning CPU is notified.
+ *
  * If the owning CPU is stuck, another CPU, the thief, runs the queue (steal.c).  A thief's run
  * does not write @armed.  The values:
  *
@@ -122,8 +125,9 @@ static void theap_queue_run_later(struct theap_queue *queue, u64 ns)
  * nothing in three cases: the hrtimer is armed for the first deadline or earlier; the run of the
  * owning CPU is on; the queue is throttled already.
  *
- * Until the throttling ends, no CPU is notified for this queue, and due timers wait.  If @hrtimer
- * expires before @resume, it begins a run, which ends the throttling.
+ * This function arms the hrtimer @resume, which ends the throttling.  Until then no CPU is notified
+ * for this queue, and due timers wait.  But @hrtimer may still be armed, for a later deadline.  If
+ * @hrtimer expires before @resume, it begins a run, which ends the throttling early.
  */
 static void theap_queue_defer(struct theap_queue *queue, u64 ns)
 {
@@ -189,7 +193,8 @@ void theap_queue_notify(struct theap_queue *queue)
 /*
  * When a run of the owning CPU begins, set @armed so that no CPU is notified for the queue.  No
  * notification is needed: the end of the run reads the first deadline, and arms the hrtimer.  If
- * the CPU budget throttles the run, the function of @resume reads the first deadline later.
+ * a limit of CPU time throttles the run, a second hrtimer, @resume, ends the throttling.  Then the
+ * function of @resume reads the first deadline.
  *
  * Context: the queue's lock.
  */
@@ -255,9 +260,10 @@ u64 theap_queue_unthrottle(struct theap_queue *queue)
  * the run has reached a limit of CPU time, @ns is not 0: let the thief continue after @ns
  * nanoseconds.
  *
- * A thief need not write @armed.  If the owning CPU is stuck before its run, its hrtimer or a
- * notification is pending.  Otherwise that CPU is stuck in its run, or the queue is throttled.  The
- * CPU reads the first deadline when that run or throttling ends.
+ * A thief need not write @armed, the deadline that the hrtimer is armed for: when the owning CPU is
+ * no longer stuck, it arms the hrtimer itself.  If that CPU is in a run, or if the queue is
+ * throttled, the end of the run or of the throttling arms the hrtimer.  Otherwise the hrtimer is
+ * due and begins a run, or a notification is pending and arms the hrtimer.
  *
  * But the thief has moved timers from the inbox to the heap.  It clears @earliest, the earliest
  * deadline of the inbox, before it lowers @first, the first deadline of the heap.  In between, no

@@ -76,27 +76,28 @@
  * does not wait for its bucket.  The heap entry of a bucket never has a deadline later than @from,
  * so the first deadline of the queue is never too late.
  *
- * A bucket only saves work.  If a timer needs a new bucket and none is free, the timer gets a heap
- * entry of its own.  So does a timer whose lookup visits too many buckets (bucket.h).  So does the
- * first timer of a queue that wants a bucket: the queue gets its first buckets after that start.
- * The deadline of a timer with slack is rounded in any case.
+ * A bucket only saves work.  In three cases a timer gets a heap entry of its own instead.  The
+ * timer needs a new bucket, and none is spare.  Or the search for its bucket visits too many
+ * buckets (bucket.h).  Or the queue has no buckets yet: it gets the first ones after a start that
+ * needs a bucket.  The deadline of a timer with slack is rounded in any case.
  *
  * Buckets are allocated after starts, since a run cannot allocate, and since the memory of a user
  * is charged in calls of that user.  But a program may postpone its timers in memory for hours,
  * without a call.  So a queue gets spare buckets in advance.
  *
- * Data.  A bucket embeds a timer without operations, and that timer has the heap entry.
- * Only the owner uses that timer, so it is WAITING for as long as it is in the heap.  The
- * members of a bucket are the timers that share it.  They are in a list in the memory of the
- * heap (list.c).  A bucket is in the heap, or in @spare of struct theap_buckets.  A bucket in the
- * heap that may still get timers is also in @table, by the time at which it is due.  One bucket of
- * @table may be @last.
+ * Data.  A bucket embeds a timer without operations, and that timer has the heap entry.  Only the
+ * owner uses that timer, so no other code changes its state.  While that timer is in the heap, its
+ * state is WAITING, the state of a queued timer.  The members of a bucket are the timers that share
+ * it.  They are in a list in the memory of the heap (list.c).  A bucket is in the heap, or in
+ * @spare of struct theap_buckets.  A bucket in the heap that may still get timers is also in
+ * @table, by the time at which it is due.  @last is NULL, or the early bucket of @table that was
+ * chosen last.
  *
  * A run takes the due entries from the heap one by one, and repairs the heap at the end: this is a
- * bulk extraction (extract.c).  Until it ends, only the entry that it has reached can be removed.
- * So a bucket that loses its last member returns to @spare at once only in two cases: no extraction
- * is on, or the extraction is at the bucket's entry.  Otherwise the bucket gets the deadline 0, and
- * a bulk extraction frees it later.
+ * bulk extraction (extract.c).  Until the extraction ends, the owner can remove only the entry that
+ * the extraction has reached.  So a bucket that loses its last member returns to @spare at once in
+ * only two cases: no extraction is on, or the extraction is at the bucket's entry.  Otherwise the
+ * bucket gets the deadline 0, and a bulk extraction frees it later.
  */
 #include <linux/hash.h>
 #include <linux/jiffies.h>
@@ -139,7 +140,7 @@ static noinline struct theap_bucket *__theap_bucket_new(struct theap_queue *queu
 	__theap_buckets_want(queue);
 	if (!bucket)
 		return NULL;
-	/* In the heap's memory, a bucket takes THEAP_BUCKET_ROOM positions, and its first timer one. */
+	/* A bucket takes THEAP_BUCKET_ROOM positions of the heap, and its first timer takes one. */
 	theap_heap_make_room(&queue->heap, THEAP_BUCKET_ROOM + 1);
 	buckets->spare = bucket->next;
 	buckets->used++;

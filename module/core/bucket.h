@@ -15,11 +15,15 @@
 /*
  * The most buckets of a queue.  With 4 ms of slack, buckets are at least 4 ms apart, so 16384
  * buckets are enough for all deadlines of the next minute.  With 128 ms of slack, they are enough
- * for 35 minutes.  Timers without slack share two kinds of buckets (bucket.c).  An early bucket is
- * due before its timers, whose deadlines are in one range.  There are at most about 5000 early
- * buckets for deadlines of up to a day: 255 for each width of the range.  The other kind is due at
- * the one deadline of its timers.  Such a bucket is pushed only if two timers in succession have
- * this deadline, and if these buckets have not used half of the most.
+ * for 35 minutes.  Timers without slack share two kinds of buckets (bucket.c).
+ *
+ * An early bucket is due before its timers, whose deadlines are in one range.  The range is g wide,
+ * a power of two.  It begins less than 256g ahead when the bucket is pushed, and g ahead
+ * when the bucket is due.  So at most 255 ranges of each width have a bucket.  For deadlines of up
+ * to a day there are 20 widths, and so at most about 5000 early buckets.
+ *
+ * The other kind is due at the one deadline of its timers.  Such a bucket is pushed only if two
+ * timers in succession have this deadline, and less than half of the most buckets are in use.
  *
  * The hash table has one head per four buckets.  A lookup ends at the 16th bucket of a
  * chain, so a program cannot make lookups slow by its choice of deadlines.

@@ -34,12 +34,12 @@
  *	the CPU's	 25 us		100 us of each 125 us
  *	an account's	480 us		 20 us of each 500 us
  *
- * A run is also charged for the interrupt that has begun it.  That charge moves @until of the CPU
- * ahead, often to a time after the begin of the run.  With a fixed threshold, an interrupt that
- * costs 80 us would use up most of the threshold, and many runs would expire only one batch.  So
- * the CPU's threshold is higher for this run, by @begun of struct theap_budget.  @begun is as long
- * as the part of the move that is after the begin of the run.  So if all CPU time is repaid, a run
- * may work for 100 us, whatever its interrupt costs.
+ * A run is also charged for the interrupt that has begun it.  For example, an interrupt that costs
+ * 80 us moves @until of the CPU by 100 us: from 80 us before the begin of the run to 20 us after
+ * it.  With a fixed threshold of 25 us, 5 us would be left: many runs would expire only one batch.
+ * So the CPU's threshold is higher for this run by @begun of struct theap_budget: the part of the
+ * 100 us that is after the begin of the run, here 20 us.  So if all CPU time is repaid, a run may
+ * work for 100 us, whatever its interrupt costs.
  *
  * An account that was below its limit has saved time, at most 400 ms.  At 4 %, these are 16 ms of
  * CPU time: enough to expire 50 000 timers at once.  The limit of the CPU saves no time.
@@ -79,7 +79,8 @@ unsigned int theap_user_cpu_percent = 4;
 #define THEAP_CPU_THROTTLE_MAX	(THEAP_CHARGE_MAX / 4)
 
 /*
- * The limit of an account: its threshold, as above.  And the most unused time that an account may
+ * The limit of an account.  Its threshold: a run is throttled if @until, the state of the limit, is
+ * ahead of the current time by at least this much.  And the most unused time that an account may
  * save: an account that has used little CPU time may later use more at once.
  */
 #define THEAP_ACCOUNT_AHEAD	(480 * NSEC_PER_USEC)
@@ -92,9 +93,9 @@ unsigned int theap_user_cpu_percent = 4;
  *
  * But a run may be long by itself, since an event wakes all tasks that wait for it.  So the next
  * excuse is possible only after THEAP_EXCUSE_FACTOR times the excess.  If no excess is longer than
- * a second, these excuses are at most 1/400 of the elapsed time.  A longer excess counts as a
- * second: either the host has stopped the machine, or the user has millions of entries in epoll
- * instances.
+ * a second, these excuses are at most 1/400 of the elapsed time.  For the wait until the next
+ * excuse, a longer excess counts as a second: mostly, the host has stopped the machine then.  A run
+ * lasts that long by itself only if its events wake millions of entries in epoll instances.
  *
  * Until the next excuse is possible, a long run is charged for at most THEAP_LONG_CHARGE_MAX.  This
  * limit bounds how long a queue is throttled if the host often stops the machine.
@@ -118,8 +119,9 @@ unsigned int theap_user_cpu_percent = 4;
  * @until:   when the CPU time that all runs have used is repaid
  * @charged: CPU time was charged up to this time
  * @latency: lateness of the interrupt that begins the next run; 0: not measured
- * @begun:   raises the threshold of the current run: the charge for the run's interrupt moves
- *           @until ahead, and @begun is the part of this move after the begin of the run
+ * @begun:   by how much the charge for the current run's interrupt moves @until, without the part
+ *           before the begin of the run.  A run is throttled if @until is ahead of the current time
+ *           by THEAP_CPU_AHEAD plus @begun, so a costly interrupt does not shorten its run
  *
  * Written on that CPU: @until with interrupts off, the others by runs and by the functions of the
  * hrtimers, with softirqs off.

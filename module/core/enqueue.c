@@ -5,9 +5,12 @@
  * A timer is queued in one of two ways.  The position of its node states which:
  *
  *	in the heap		it has a heap entry of its own
- *	among the list nodes	it shares the heap entry of a bucket (bucket.c): it has slack,
- *	(list.c)		or its deadline is far ahead: its bucket is due earlier, and a run
- *				then checks it; or other requeued timers have the same deadline
+ *	among the list nodes	it shares the heap entry of a bucket (bucket.c)
+ *	(list.c)
+ *
+ * A timer shares a bucket for one of three reasons.  It has slack.  Or other requeued timers have
+ * the same deadline.  Or its deadline is far ahead: the bucket is then due before the timer, and an
+ * expiry run checks at that time whether the timer still has that deadline.
  *
  * Only the owner of the queue, the code that holds its lock, switches a timer between the two ways.
  * Meanwhile the timer is in a transient state, which is a lock on the timer (state.h).
@@ -98,8 +101,9 @@ void __theap_reinsert_slow(struct theap_queue *queue, struct theap_timer *timer,
 	lockdep_assert_held(&queue->lock);
 	if (!theap_list_has(heap, &timer->node)) {
 		/*
-		 * First free positions for the timer and a new bucket.  That may end a bulk
-		 * extraction, which changes the result of theap_may_remove().
+		 * Make room for the timer and a new bucket before the call of theap_may_remove().
+		 * To make room may end a bulk extraction, and that changes the result of
+		 * theap_may_remove().
 		 */
 		theap_heap_make_room(heap, THEAP_BUCKET_ROOM + 1);
 		if (theap_may_remove(heap, &timer->node))
@@ -110,10 +114,11 @@ void __theap_reinsert_slow(struct theap_queue *queue, struct theap_timer *timer,
 		return;
 	}
 	/*
-	 * In a bulk extraction, __theap_dequeue() needs the extraction to be at the timer's entry,
-	 * or no hole at the last position of the heap.  The extraction is at that entry, unless
-	 * @bucket is new, and the push of its entry has moved the timer's entry.  But then that
-	 * push has put an entry, not a hole, at the last position.
+	 * In a bulk extraction, __theap_dequeue() needs one of two conditions.  First condition:
+	 * the extraction is at the timer's entry.  theap_may_remove() has checked that.  Second
+	 * condition: the last position of the heap has an entry, not a hole.  If @bucket is new,
+	 * the push of its entry may have moved the timer's entry, which ends the first condition.
+	 * Then the second condition holds: the push has put an entry at a new last position.
 	 */
 	__theap_dequeue(queue, timer);
 	__theap_bucket_add(queue, bucket, timer);

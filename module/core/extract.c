@@ -234,9 +234,9 @@ bool theap_heap_close_hole(struct theap_heap *heap)
 
 /*
  * End an extraction, and close holes until @nr positions are free or no hole is left.  A caller
- * that requeues a timer may find only @nr - 1 free positions.  The last one becomes free when the
- * caller removes the timer's old heap entry.  But during an extraction, that removal could leave a
- * hole, and free no position.  So end the extraction even if there is no hole yet.
+ * that requeues a timer may find only @nr - 1 free positions.  The missing position becomes free
+ * when the caller removes the timer's old heap entry.  But during an extraction, that removal could
+ * leave a hole, and free no position.  So end the extraction even if there is no hole yet.
  */
 void __theap_heap_make_room(struct theap_heap *heap, u32 nr)
 {

@@ -4,13 +4,15 @@
  *
  * The lateness of a timer is the time at which an expiry run found the timer due, minus the timer's
  * deadline.  If the timer has slack, the deadline that was rounded up by the slack counts.  A slot
- * is a timer that a program arms in shared memory.  Its lateness is @fired - @deadline of its
- * event, with these differences:
+ * is a timer that a program arms in shared memory.  The lateness of a slot is @fired - @deadline of
+ * its event.  There are exceptions, in which the lateness is less or more than that difference:
  *
- *  - A slot is queued later than its deadline if it has slack.  So is a periodic slot whose last
- *    event is unread: the kernel checks it less often (slot.c).  The lateness counted is less.
- *  - If another run has yet to call the slot's function, the run that finds the slot due queues it
- *    again, 50 us ahead (THEAP_DEFER_ACTIVE).  The lateness is counted from then, so it is less.
+ *  - A slot with slack is queued later than its deadline.  A periodic slot whose last event is
+ *    unread is queued later, too: the kernel checks it less often (slot.c).  The lateness is
+ *    counted from the time at which the slot is queued, so it is less.
+ *  - A slot may be due again before a run on another CPU has reported its last expiry to the
+ *    program.  Then the run that finds the slot due queues the slot again, 50 us ahead
+ *    (THEAP_DEFER_ACTIVE).  The lateness is counted from that time, so it is less.
  *  - The program may have postponed the slot without a call.  If the run is so late that the new
  *    deadline has passed, too, the slot expires.  The lateness is counted from the old deadline, at
  *    which the slot was queued, so it is more.
@@ -18,10 +20,10 @@
  *    which queues the slot at that deadline.  If a run checks the slot before the old deadline, and
  *    finds it due, the slot counts as not late.
  *  - If several deadlines of a periodic slot have passed, its event has the last of them.  The slot
- *    was queued at the first, so the lateness counted is more.
+ *    was queued at the first, so the lateness is more.
  *  - A slot that is due when a call arms or kicks it expires in that call, and is not counted.
- *  - If the slot's number is still in the event ring, since no reader has taken it, an expiry adds
- *    no number, and is not counted.
+ *  - An expiry adds the slot's number to the event ring, from which the program takes it.  If the
+ *    number is still in the ring, an expiry adds no number, and is not counted.
  *
  * Step 0 counts timers that were not late at all.  Step n counts a lateness from 2^(n-1)
  * to 2^n - 1 nanoseconds.  The last step counts each lateness of 2^39 ns (9 minutes) or more.  A

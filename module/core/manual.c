@@ -17,8 +17,8 @@
  * While the run expires the timers of a deadline, that deadline is the current time.  So a
  * ticker expires at each of its periods, and each timer expires at its deadline (with slack, at
  * its rounded deadline).  A slot is a timer that a program can stop or postpone in shared memory.
- * The run still checks that slot at its old deadline.  Nothing expires at such a check, and an
- * advance to the next expiration does not stop there.
+ * The run still checks a stopped or postponed slot at its old deadline.  Nothing expires at such a
+ * check, and an advance to the next expiration does not stop there.
  *
  * A mutex allows one advance at a time.  During an advance other tasks may start timers.
  * The clock may pass the deadline of such a timer before the timer is queued.  No hrtimer

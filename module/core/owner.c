@@ -226,8 +226,9 @@ bool __theap_adjust(struct theap_queue *queue, unsigned int *budget)
 			 * Clear @earliest, then empty the inbox.  theap_timer_to_inbox() adds
 			 * the timer, then lowers @earliest.  So a deadline that is cleared
 			 * here belongs to a timer that the owner drains now or has drained
-			 * before.  llist_del_all() is the full barrier between the two
-			 * steps; it pairs with llist_add() in theap_timer_to_inbox().
+			 * before.  llist_del_all() is a full barrier: it orders the store to
+			 * @earliest before the read of the inbox.  It pairs with llist_add()
+			 * in theap_timer_to_inbox().
 			 *
 			 * Clear @earliest even if the inbox is empty.  Another CPU may lower
 			 * @earliest after the owner has drained the timer.  If that deadline
@@ -326,10 +327,13 @@ bool __theap_settle(struct theap_queue *queue)
 	if (first >= before)
 		return false;
 	/*
-	 * (P) orders the store of @first before the reads in theap_watchdog_notify(): of the
-	 * queue's bit in @nonempty, and of the time until which the watchdog sleeps.  Pairs with
-	 * (S) and (Q) in watchdog.c.  So if the watchdog misses the new @first, this CPU reads that
-	 * the bit is clear or the sleep too long.  Then it sets the bit, or wakes the watchdog.
+	 * (P) orders the store of @first before two reads in theap_watchdog_notify().  The first
+	 * read is of the queue's bit in @nonempty: the watchdog scans only queues with a set bit.
+	 * If the watchdog clears the bit and misses the new @first, this CPU finds the bit clear,
+	 * and sets it.  For that, (P) pairs with (S) in watchdog.c.  The second read is of the time
+	 * until which the watchdog sleeps.  If the watchdog begins a sleep and misses the new
+	 * @first, this CPU reads the end of that sleep.  If that end is too late, this CPU wakes
+	 * the watchdog.  For that, (P) pairs with (Q) in watchdog.c.
 	 */
 	smp_mb();
 	theap_watchdog_notify(queue, first);

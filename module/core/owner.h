@@ -21,9 +21,10 @@ bool __theap_settle(struct theap_queue *queue)
 	__must_hold(&queue->lock);
 
 /*
- * Is a queue settled: would neither __theap_clean() nor __theap_settle() change anything?  No, if a
- * bulk extraction has not ended (extract.c), or if @claimed has timers that adjust could not
- * requeue, since other CPUs had claimed them.  Either may change the first deadline.
+ * Is a queue settled: have __theap_clean() and __theap_settle() nothing to do?  A queue is settled
+ * if its heap is empty, or if the timer at the top is WAITING: neither stopped nor modified.  But a
+ * queue is not settled before the end of a bulk extraction (extract.c).  Nor is it settled while
+ * @claimed has timers, which adjust could not requeue since other CPUs had claimed them.
  */
 static inline bool __theap_is_settled(struct theap_queue *queue)
 	__must_hold(&queue->lock)

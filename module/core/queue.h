@@ -6,9 +6,9 @@
  * CPU time of timers (account.h).  For each clock that it needs, an account has one queue per CPU.
  * With the module parameter heaps=n, an account has up to n queues per clock, and CPUs may share a
  * queue.  One CPU drives a queue: the CPU that the queue belongs to, or one of the CPUs that share
- * the queue.  If each of these is offline, or is isolated and the queue is not pinned to it,
- * another CPU drives the queue (hotplug.c).  An hrtimer of the CPU that drives the queue expires in
- * softirq when the first deadline is due, and runs the queue:
+ * the queue.  That CPU must be online.  It must not be isolated either, unless the queue is pinned
+ * to it.  If no such CPU is left, another CPU drives the queue (hotplug.c).  An hrtimer of the CPU
+ * that drives the queue expires in softirq when the first deadline is due, and runs the queue:
  *
  *	    start			stop, postpone		move earlier
  *	      | lock, push		  | write only		  | write the timer, add
@@ -156,12 +156,13 @@ struct theap_run {
  * struct theap_buckets - the buckets of a queue: groups of timers that share a heap entry
  * @table:    buckets that may get more timers, hashed by the time at which they are due
  * @spare:    buckets that are not in the heap
- * @last:     the early bucket that was chosen last for a timer in no bucket, such as a started one.
- *            The next such timer tries @last first.  An early bucket is due before the deadlines of
- *            its timers (bucket.c).  NULL: there is none, or it gets no more timers
- * @near:     the deadline of the last queued timer that got neither an early bucket nor one for its
- *            slack.  If the next such timer has this deadline, it may get a bucket that is due at
- *            this deadline
+ * @last:     NULL, or an early bucket: one that is due before the deadlines of its timers
+ *            (bucket.c).  If a timer that was in no bucket, such as a started one, gets an early
+ *            bucket, that bucket becomes @last.  The next such timer tries @last first.  When
+ *            @last gets no more timers, it becomes NULL
+ * @near:     lets queued timers with equal deadlines share a heap entry.  It is the deadline of the
+ *            last queued timer that got neither an early bucket nor one for its slack.  If the next
+ *            such timer has the deadline @near, that timer may get a bucket that is due at @near
  * @now:      the last time that was read from the queue's clock, for buckets or for a batch
  * @tick:     when that time was read, in jiffies
  * @nr:       the number of all buckets, spare ones included
@@ -234,10 +235,11 @@ struct theap_queue {
 	struct llist_node *claimed;	/* Q: drained entries that the owner could not handle,
 					 * since other CPUs had the timers in MODIFYING: it tries
 					 * them again soon */
-	s64 deferred;			/* Q: the time to which a run last deferred a due timer,
-					 * since the other of @run and @stolen has yet to call the
-					 * timer's function.  A sync, which finds the next deadline
-					 * (sync.c), reads it */
+	s64 deferred;			/* Q: the time to which a run last deferred a due timer.
+					 * Two runs of a queue may be on at once: @run, and @stolen
+					 * on another CPU.  One of them defers a timer if the other
+					 * has yet to call the timer's function.  A sync, which
+					 * finds the next deadline (sync.c), reads @deferred */
 	s64 now;			/* q: the time of a manual clock; the writer also holds the
 					 * mutex of that clock */
 	struct theap_counters count;	/* q; but I for @notified and @deferred_notifications, and
@@ -325,11 +327,13 @@ static inline s64 theap_queue_first(struct theap_queue *queue)
 
 /*
  * Take @batch_lock of a run for its next batch, only on PREEMPT_RT, where a task may preempt a run.
- * A task that waits for the batch waits for this lock, and so passes its priority to the run, as
- * with the kernel's hrtimers.  @active of a timer counts the calls of its function that a run has
- * yet to finish.  The run takes the lock before it increases any @active, and holds it until it has
- * called the functions of the batch.  A task that waits takes and releases the locks of both runs
- * of the queue.  Then @active of its timer is 0, unless the timer is in a later batch already.
+ * A task that waits for a timer's function waits for this lock, and so passes its priority to the
+ * run, as with the kernel's hrtimers.
+ *
+ * The run holds the lock while it collects the batch and calls the functions.  Two runs of a queue
+ * may be on at once: that of its CPU, and that of a thief (steal.c).  Either may have the timer in
+ * its batch, so the task takes and releases the locks of both.  After that, the function of the
+ * timer has returned, unless the timer is in a later batch already.
  */
 static inline void theap_batch_lock(struct theap_run *run)
 {

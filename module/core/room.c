@@ -21,10 +21,11 @@
  *	n	used positions: entries, list nodes, and extraction holes
  *	o	extraction holes: positions of entries that a run has taken (extract.c)
  *
- * A position is reserved, and a segment is freed, only if p <= c holds afterwards.  Timers and
- * buckets that are queued in a heap have their reservations there, so n - o <= p.  If another timer
- * is to be queued, its reservation is not in use yet, so n - o < p <= c.  Either n < c, and a
- * position is free.  Or n = c, so o > 0, and closing a hole frees a position.
+ * A position is reserved, and a segment is freed, only if p <= c holds afterwards.  A queued timer
+ * uses one position, for its entry or its list node, and has reserved one in that heap.  A queued
+ * bucket uses two positions, and has reserved two.  So n - o <= p.  If another timer is to be
+ * queued, its reservation is not in use yet, so n - o < p <= c.  Either n < c, and a position is
+ * free.  Or n = c, so o > 0, and closing a hole frees a position.
  */
 #include <linux/err.h>
 #include <linux/sched.h>

@@ -11,9 +11,10 @@
  *				heap from the top down, by bulk extraction (extract.c), and the
  *				timers of due buckets (bucket.c)
  *	call	without it:	the functions of the timers that have expired
- *	wake	without it:	the wakers, one for each open file (context) that has events;
- *				unless the clock is manual, only if nothing is left to expire,
- *				if THEAP_RUN_WAKERS of them wait, or at the end of the run
+ *	wake	without it:	the wakers, one for each open file (context) that has events.
+ *				Manual clock: after each batch.  Other clocks: when nothing is
+ *				left to expire, when THEAP_RUN_WAKERS of the wakers wait, and at
+ *				the end of the run
  *
  * The time under the lock is bounded.  A batch handles at most THEAP_BATCH timers, and
  * requeues at most half as many timers of the inbox.  With a million timers that takes at most
@@ -73,9 +74,9 @@ static bool theap_run_must_defer(struct theap_run *run, struct theap_timer *time
  * Expire a due timer.  Then dequeue the timer, or queue it again at its next deadline.  If it
  * cannot expire now, queue it again for a later try.
  *
- * The bulk extraction visits the due heap entries one after the other (extract.c).  Now it visits
- * the entry of the timer, or of a bucket, a group of timers with one heap entry, that begins with
- * the timer.
+ * The bulk extraction visits the due heap entries one after the other (extract.c).  When this
+ * function is called, the extraction is at the timer's entry, or at that of the timer's bucket.  A
+ * bucket is a group of timers with one heap entry, and the timer is then the first of its bucket.
  */
 static noinline void __theap_expire(struct theap_queue *queue, struct theap_run *run,
 				    struct theap_timer *timer)
@@ -113,11 +114,11 @@ static noinline void __theap_expire(struct theap_queue *queue, struct theap_run 
 	trace_timerheap_check(timer, run->now, next, expiry.call);
 	if (expiry.call) {
 		/*
-		 * The batch is sorted by @deadline, and the lateness is counted from @deadline.  It
-		 * is @nextwhen, the last deadline that a call or a check has set.  If a run has
-		 * deferred the timer, it is @when, which is later.  A program may also store an
-		 * earlier deadline in shared memory, without a call.  So the timer may be due
-		 * before @nextwhen.  Then @deadline is the current time.
+		 * The batch is sorted by @deadline, and the lateness is counted from @deadline.
+		 * Mostly, @deadline is @nextwhen, the last deadline that a call or a check has set.
+		 * If a run has deferred the timer, @when is later, and @deadline is @when.  If a
+		 * program has stored an earlier deadline in shared memory, without a call, the
+		 * timer may be due before @nextwhen.  Then @deadline is the current time.
 		 */
 		s64 deadline = min(max(timer->when, timer->nextwhen), run->now);
 
@@ -234,9 +235,10 @@ static void __theap_run_one(struct theap_queue *queue, struct theap_run *run,
  *
  * No timer of the bucket is due before the time @from below.  An early bucket is itself due before
  * @from, so most of its timers are not due yet.  Of an early bucket, handle at most
- * THEAP_EARLY_SHARE timers.  Then rekey it to 1 ns after the current time, so that the entries that
- * are due now are handled first.  If @from is earlier than that, rekey it to @from, since its
- * timers may be due from then on.
+ * THEAP_EARLY_SHARE timers.  Then rekey the bucket to the earlier of two times: @from, and 1 ns
+ * after the current time.  If @from has not passed, all entries that are due now are handled before
+ * the bucket.  If @from has passed, timers of the bucket may be due.  Then only entries that are
+ * due before @from are handled first.
  *
  * @budget is not 0: each timer takes 1 of it, and so does an empty bucket.
  * Return: true: go on with other entries; false: timers of the bucket have spent the budget, and
@@ -557,8 +559,8 @@ u64 theap_run(struct theap_queue *queue, struct theap_run *run)
 		WRITE_ONCE(queue->progress, now);
 		more = theap_run_batch(queue, run);
 		/*
-		 * Wake tasks before the clock is read below, to find out whether more timers are
-		 * due.  If more are, the tasks need not wait for another batch.
+		 * Wake tasks now.  Below, the run reads the clock again, and may find that more
+		 * timers are due.  The tasks need not wait for the batch of those timers.
 		 */
 		if (!more || run->nr_wakers >= THEAP_RUN_WAKERS)
 			theap_run_wake(run);
@@ -619,13 +621,13 @@ static enum hrtimer_restart theap_queue_expired(struct hrtimer *hrtimer)
  * The function of @resume: end the throttling of the queue.  A run has begun it at a limit of CPU
  * time (budget.c), or the handler of a notification IPI has (theap_queue_defer() in arm.c).
  *
- * If nothing is due, begin no run.  A run is charged for its interrupt, too.  If the account of the
- * queue is at its limit, by default 4 % of the CPU, a charge above 20 us throttles the queue.  That
- * holds even if nothing was due.  So if each call of this function began a run, the queue would be
- * throttled again and again.
+ * If nothing is due, begin no run.  If the account of the queue is at its limit, by default 4 % of
+ * the CPU, a charge above 20 us throttles the queue.  A run is also charged for its interrupt, up
+ * to about 80 us.  So if each call of this function began a run, a queue without due timers could
+ * be throttled again and again.
  *
- * A run checks for stuck CPUs at its end, but not if the limit of its CPU has throttled it.  So if
- * this function begins no run, check here.
+ * A run checks for stuck CPUs at its end.  But if the limit of its CPU has throttled the run, the
+ * run leaves that check to a later run.  If this function begins no run, it makes the check itself.
  */
 static enum hrtimer_restart theap_queue_resumed(struct hrtimer *hrtimer)
 {

@@ -7,11 +7,10 @@
  * units of 1/64 ms.  Timers that expire at the same time share a bucket (bucket.c), which has one
  * heap entry for all of them, whatever their slack is.
  *
- * How many buckets does a slack s need?  Let p be the largest power of two that is not above s.
- * Each window of s contains a multiple of p.  If s is just below 2p, nearly all windows also
- * contain a multiple of 2p, which is rounder.  So few timers expire at an odd multiple of p, such
- * as 3p.  But if there are many timers, these few need a bucket at nearly each odd multiple.  Then
- * there is a bucket at each multiple of p: about twice as many buckets as multiples of s.
+ * In a span of n times s, timers with slack s need at most about 2n buckets.  Let p be the largest
+ * power of two that is not above s, both in units of 1/64 ms.  Each window of s contains a multiple
+ * of p, so each of these timers expires at a multiple of p.  A span of n times s has at most
+ * about 2n such multiples, since p is more than half of s.
  *
  * The unit makes 1 ms, 2 ms, 4 ms and so on powers of two: timers with such a slack expire at
  * multiples of it.
@@ -38,9 +37,10 @@
  * than 0.  If the unit that contains @when ends after THEAP_NEVER, return THEAP_NEVER.  If @slack
  * is 0, return @when.
  *
- * The result is a number of units above @before and up to @last, two variables below.  Of these
- * numbers it ends in the most zero bits.  It has the bits of @last down to the highest bit in which
- * @last differs from @before, and zeros below that bit.
+ * Times are counted in units.  @before is the last whole number of units before @when, and @last is
+ * greater by @slack.  The result is the number n with @before < n <= @last that ends in the most
+ * zero bits.  It has the bits of @last down to the highest bit in which @last differs from @before,
+ * and zeros below that bit.
  */
 static inline s64 theap_round_deadline(s64 when, u64 slack)
 {

@@ -166,7 +166,7 @@ static inline void theap_modifying_to(atomic_t *status, enum theap_status to)
  * the queue is the lock-free list of timers that were moved to an earlier deadline.
  */
 
-/* WAITING -> RUNNING: a run handles the due timer; or an empty bucket, a timer too, is dequeued */
+/* WAITING -> RUNNING: a run handles a due timer; or the timer inside an empty bucket is dequeued */
 static inline bool theap_try_waiting_to_running(atomic_t *status)
 {
 	return __theap_try(status, THEAP_WAITING, THEAP_RUNNING);

@@ -74,8 +74,9 @@
  *    deadline; a notification; or the end of a run or of a throttling.  So when the owning CPU
  *    wakes up, it runs the queue or arms the hrtimer.  If the thief has run the timers by then, the
  *    owning CPU's run finds nothing due.  At the end of its own run the thief notifies the owning
- *    CPU, since the thief may have drained the inbox: theap_queue_stolen_run_ended() in arm.c has
- *    the reason.
+ *    CPU.  The reason is in arm.c (theap_queue_stolen_run_ended()).  While the thief moves timers
+ *    from the inbox to the heap, another CPU may find their deadlines in neither.  Then that CPU
+ *    notifies no CPU.
  *
  * 3. If a thief's run is throttled, the thief arms the hrtimer @thief_resume of the queue on its
  *    own CPU, to continue there.  That CPU may get stuck before @thief_resume fires.  Then another
@@ -388,8 +389,8 @@ void theap_steal_init(void)
 }
 
 /*
- * Turn stealing off.  No CPU steals after the next grace period.  No context, an open file of the
- * device, is left.  So no task waits for timers and arms @scan again.
+ * Turn stealing off.  No CPU steals after the next grace period.  All contexts (open files of the
+ * device) were freed before.  So no task waits for timers and arms @scan again.
  *
  * Context: task, may sleep.
  */
