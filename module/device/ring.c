@@ -245,7 +245,9 @@ u32 theap_ring_count(struct theap_ring *ring)
 	 * before the head, and the ring would seem full.  A reader moves the head to a position
 	 * only after it has read a tail at that position or beyond.  The reader reads the tail by
 	 * an acquire: in the program (D) in uapi/linux/timerheap.h, in the kernel the one in
-	 * theap_ring_get().  So the read of the tail below finds that tail or a later one.
+	 * theap_ring_get().  So the read of the tail below finds that tail or a later one.  That
+	 * holds although three CPUs take part and the head is no release: on x86-64, arm64 and
+	 * riscv64 a store becomes visible to all other CPUs at once.
 	 */
 	u32 head = smp_load_acquire(&ring->shared->head);
 
