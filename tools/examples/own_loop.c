@@ -70,8 +70,8 @@ static void timer_init(struct timer *timer, void (*function)(struct timer *timer
 }
 
 /*
- * Make the kernel check the slots that arm() has collected, by one system call, a KICK.  Those of
- * their timers that are due expire within the call.
+ * Make the kernel check the slots that arm() has collected, by one system call, a KICK.  If the
+ * timer of such a slot is due, it expires within the call.
  */
 static void flush(void)
 {
@@ -85,7 +85,8 @@ static void flush(void)
 /*
  * Start a timer: write its deadline to its slot, which is memory shared with the kernel.  If the
  * kernel must check the slot now, which takes a system call (KICK), add the slot to @loop.kicks.
- * flush() makes one call for all these slots.  If @loop.kicks is full, the library does so at once.
+ * flush() makes one KICK for all slots in @loop.kicks.  If the new slot fills @loop.kicks, the
+ * library makes that KICK itself, in timerheap_start_deferred().
  */
 static void arm(struct timer *timer, uint64_t deadline)
 {
@@ -142,7 +143,10 @@ static void loop_run(void)
 	}
 }
 
-/* In a child of fork(): give the loop a context of its own, and start all active timers there. */
+/*
+ * In a child of fork(): open a new context, which is a new set of slots, since the parent keeps the
+ * old context.  Then get slots there for all timers, and start the active timers.
+ */
 static void loop_after_fork(void)
 {
 	struct timer *timer;

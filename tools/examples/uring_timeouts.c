@@ -12,10 +12,13 @@
  *	turn()		submits the KICKs and the WAIT to io_uring in one system call
  *	expire()	takes the events when the WAIT completes
  *
- * A timeout needs a KICK if no check of its slot is queued: before the first timeout of the slot,
- * and after a check that has found the former timeout stopped.  No check is queued after an expiry,
- * either, if the CPU's queue has fewer than 512 timers.  A timeout also needs a KICK if the program
- * arms it while the kernel is checking the slot.
+ * A timeout needs a KICK if the kernel is checking the slot when the program arms the timeout.  It
+ * also needs a KICK if no check of the slot is queued:
+ *
+ *  - before the first timeout of the slot;
+ *  - after a check that has found the former timeout stopped;
+ *  - after an expiry, if the user has fewer than about 512 timers on the CPU.  With more timers,
+ *    the kernel can check many together, so it keeps a check queued for the next timeout.
  *
  * WAIT is a request to io_uring, which needs Linux 6.8.  Since Linux 6.18 one WAIT can complete for
  * each batch of events (multishot).  On kernels before 6.8 the program polls.

@@ -21,12 +21,12 @@ import (
 //	the cancel function	context.Canceled
 //	the parent		the error of the embedded context, which is the parent's
 //
-// A context of context.WithCancel has a list of its children: the contexts that are derived from
-// it.  When the context ends, its children get its error.  To find such a context among the parents
-// of a new child, package context calls Value with a key of its own.  Children in the list of the
-// embedded context would get that context's error, Canceled.  So Value hides the embedded context
-// from package context.  For a child of a deadlineContext, package context then starts a goroutine
-// that waits for Done and reads Err.
+// The embedded context has a list of its children, the contexts that are derived from it.  When the
+// embedded context ends, it passes its own error to them.  After an expiry of the timer that error
+// is Canceled, but a child of a deadlineContext must get DeadlineExceeded.  So package context must
+// not add the child to that list.  To find a context with a list, package context calls Value with
+// a key of its own.  For that key, the method Value of deadlineContext returns nil.  Then package
+// context starts a goroutine for the child, which waits for Done and reads Err.
 
 // deadlineContext is the context of WithDeadline.
 type deadlineContext struct {
@@ -49,10 +49,12 @@ func WithTimeout(parent context.Context, d time.Duration) (context.Context, cont
 	return WithDeadline(parent, time.Now().Add(d))
 }
 
-// WithDeadline returns a copy of parent that ends at the time d, as WithTimeout.  If the deadline
-// of the parent is not later, the copy has that deadline, and needs no timer.  Otherwise the call
-// computes the span until d: on the monotonic clock if d has a reading of it, and on the wall
-// clock if not.  So a step of the wall clock after the call does not change the end.
+// WithDeadline is like WithTimeout, but the copy of parent ends at the time d, not after a span.
+// If the deadline of the parent is d or earlier, the copy has that deadline, and needs no timer.
+//
+// WithDeadline computes the span until d once: on the monotonic clock if d has a reading of that
+// clock, otherwise on the wall clock.  The timer measures the span on the monotonic clock.  So a
+// step of the wall clock after the call does not change when the copy ends.
 func WithDeadline(parent context.Context, d time.Time) (context.Context, context.CancelFunc) {
 	if parent == nil {
 		panic("timerheap: WithDeadline with a nil parent")

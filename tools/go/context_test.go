@@ -146,8 +146,9 @@ func TestCancelEndsContextAndChildren(t *testing.T) {
 	})
 }
 
-// The cancel function frees the slot of the context's timer.  Go's TestCancelRemoves checks that
-// this function removes the context from its parent's list of children.
+// The cancel function frees the slot of the context's timer.  The counterpart in Go's own tests is
+// TestCancelRemoves: the cancel function of a standard context removes the context from the list of
+// its parent.
 func TestCancelFreesSlotOfTimer(t *testing.T) {
 	k, _ := useFake(t, 4, 64, false)
 	c, cancel := WithTimeout(context.Background(), time.Hour)

@@ -166,12 +166,12 @@ func (d *kernelDevice) touch(s *slot) error {
 	return nil
 }
 
-// wait implements device.wait.
+// wait implements device.wait.  The function ready reports whether the ring has an entry.
 //
-// The poller of the Go runtime adds the descriptor to its epoll set with EPOLLET.  RawConn.Read
-// forgets former edges, and calls ready.  While ready returns false, RawConn.Read sleeps until the
-// next edge, and calls ready again.  The kernel makes an edge after it has stored the tail of the
-// ring.  So if RawConn.Read forgets an edge, ready finds the ring entries that caused the edge.
+// The Go runtime polls with EPOLLET: when the kernel has added an entry to the ring, epoll reports
+// that once, as an edge.  RawConn.Read first forgets former edges, and then calls ready.  The entry
+// of a forgotten edge is in the ring by then, so ready finds it.  While ready returns false,
+// RawConn.Read sleeps until the next edge, and calls ready again.
 func (d *kernelDevice) wait(ready func() bool) error {
 	return d.conn.Read(func(uintptr) bool { return ready() })
 }

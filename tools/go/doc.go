@@ -41,8 +41,8 @@
 //     context knows only its own types.
 //   - context.Cause of a context of this package does not return the cause of the parent.  It
 //     returns the context's own error, or nil with some versions of Go.
-//   - Exception to the previous two differences: if the parent's deadline is not later,
-//     WithDeadline returns a standard context.
+//   - Exception to the previous two differences: if the parent's deadline is not later than that
+//     of the new context, WithDeadline returns a standard context, which has neither difference.
 //   - If the parent of a context ends, the timer of the context stays pending until the program
 //     calls the cancel function, or until the deadline.
 //   - A fake clock of the Go runtime, as in testing/synctest, does not apply to timers of the
@@ -64,8 +64,9 @@
 // <linux/timerheap.h>.  To check a slot, the kernel reads its deadline.  The ioctl KICK checks a
 // slot at once.  The package calls KICK only if the kernel would check the slot too late, or is
 // checking it.  The operations of sync/atomic are sequentially consistent, so each is at least as
-// strong as the protocol requires.  (A) to (F) in comments are the barriers of that protocol: (A)
-// and (B) order deadline and queued of a slot, (C) to (F) the event ring and expirations.
+// strong as the protocol requires.  (A) to (F) in comments are the barriers of that protocol.  (A)
+// and (B) order the accesses to two fields of a slot: its deadline, and "queued", the time of the
+// next check.  (C) to (F) order the accesses to the event ring and to the field "expirations".
 //
 // An expiry adds to the slot's expirations.  If they were 0, it also adds the slot's number to the
 // event ring, in shared memory, too.  One goroutine takes these events.  That goroutine waits in

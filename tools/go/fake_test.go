@@ -16,14 +16,14 @@ import (
 // A device in the process, for the tests: the kernel's side of the protocol, as in
 // module/device/slot.c and ring.c.
 //
-// The functions store and load the words of a slot in the same order as those functions of slot.c
-// that their comments name.  The kernel claims (locks) a timer while it checks or changes the
+// If the comment of a function names a function of slot.c, both functions store and load the words
+// of a slot in the same order.  The kernel claims (locks) a timer while it checks or changes the
 // timer.  Here the mutex mu does that, so a KICK waits for the end of a check.  The kernel expires
 // the timers that are due in expiry runs.  Here one goroutine, in fakeDevice.run, expires them.
 
-// fakeItem is a queued check: at the time of the field when, fakeDevice.run reads the deadline of
-// the slot, and expires the slot if it is due.  Each check and each KICK begins a new generation of
-// the slot, and may queue a new item.  So run ignores an item of an older generation.
+// fakeItem is a queued check.  The field "when" is the time at which fakeDevice.run reads the
+// deadline of the slot, and expires the slot if it is due.  Each check and each KICK begins a new
+// generation of the slot, and may queue a new item.  So run ignores an item of an older generation.
 type fakeItem struct {
 	when       uint64
 	number     uint32

@@ -104,9 +104,11 @@ func (k *kernel) kick(number uint32) {
 //
 // Barrier (A): the caller has stored s.deadline before this function loads s.queued.  Barrier (B):
 // the kernel stores CHECKING to s.queued before it reads s.deadline.  So if a check has read the
-// old deadline, this load reads what that check has stored, or a later value.  During the check
-// this is CHECKING, the largest number, so the function returns true.  After the check it is the
-// time of the next check, or 0 if there is none, and the function compares that with deadline.
+// old deadline, the load of s.queued finds a value of that check or of a later one:
+//
+//	CHECKING	the check is running: true, since CHECKING exceeds each deadline
+//	0		the check has ended, and no other is queued: true
+//	a time		the check has ended: true if this time of the next check is too late
 func (s *slot) checksTooLate(deadline uint64) bool {
 	queued := s.queued.Load()
 	return queued == 0 || queued > deadline
@@ -253,7 +255,8 @@ func ringEntries(nr uint32) uint32 {
 //	  reads the owner: timer 2,
 //	  begins again
 //
-// An owner changes only under the mutex of the timer, so the second read decides.
+// Timer 1 gets or loses a slot only under its own mutex.  So if the second read finds timer 1, the
+// slot belongs to timer 1 as long as this goroutine holds that mutex.
 func (k *kernel) takeSlot(number uint32) {
 	s, o := &k.slots[number], k.owner(number)
 	for {
@@ -276,22 +279,25 @@ func (s *slot) takeNothing() bool {
 }
 
 // takeExpirations replaces the expirations of a slot by 0.  It returns their number, which is 0 if
-// they were discarded.  It also returns the time at which the kernel found the last of them, or a
-// later one, due.  The caller holds the mutex of the timer that has the slot.
+// they were discarded.  It also returns the time of the last expiry.  If the slot expires again
+// during the call, that time may be of the new expiry, whose expiration the next call returns.  The
+// caller holds the mutex of the timer that has the slot.
 //
-// In the protocol, a reader that finds the flag DISCARDED first sets the flag READING, which a stop
-// removes.  Without READING, a stop and another expiry could make s.expirations the same again, and
-// the reader would not notice the stop.  Here no stop runs meanwhile, since a stop needs the mutex,
-// too.  So takeExpirations omits READING.
+// In the protocol, a stop may run after a reader has read s.expirations.  If an expiry then
+// restores the old value, the reader's exchange does not notice the stop.  So a reader that finds
+// the flag DISCARDED first sets the flag READING, which a stop removes.  Here a stop needs the
+// mutex that the caller holds.  So takeExpirations omits READING.
 func (k *kernel) takeExpirations(number uint32) (count, fired uint64) {
 	s := &k.slots[number]
 	k.endBackOff(number)
 	for {
 		old := s.expirations.Load()
 		count, fired = old&abiExpirations, s.fired.Load()
-		// Barrier (E), a full one, pairs with (F), the kernel's addition to s.expirations.
-		// If that addition finds the 0 of this exchange, the kernel adds the slot's number
-		// to the ring again.
+		// Barrier (E), this exchange, pairs with (F), the kernel's addition to
+		// s.expirations.  If the addition finds 0, the kernel adds the slot's number to the
+		// ring again.  By then head has moved beyond the number that readRing has read.
+		// If the addition precedes the exchange, the kernel may begin a back-off: the call
+		// of endBackOff below then finds that in s.queued, and kicks the slot.
 		if s.expirations.CompareAndSwap(old, 0) {
 			break
 		}

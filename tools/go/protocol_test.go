@@ -366,9 +366,10 @@ func stress(t *testing.T, actions int) {
 				case action < 5:
 					count((*at).Stop())
 				default:
-					// The function reports a call as early if less than the
-					// AfterFunc's d has passed since the AfterFunc, even after
-					// a Reset.  So each Reset adds 1 ms, more than any d.
+					// The function keeps the start and the d of AfterFunc, and
+					// reports a call before start + d as early.  A Reset to a
+					// smaller d could cause such a call, without a fault.  So
+					// each Reset adds 1 ms, more than any d.
 					starts.Add(1)
 					count((*at).Reset(time.Millisecond + d))
 				}

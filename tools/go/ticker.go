@@ -11,7 +11,7 @@ import "time"
 // The kernel starts each period itself.  So a tick usually needs no KICK, the system call that
 // makes the kernel check a timer.
 type Ticker struct {
-	// C receives the time at which the kernel or package time has found the ticker due.
+	// C receives the time at which the kernel or Go's package "time" has found the ticker due.
 	C <-chan time.Time
 	t timer
 }

@@ -35,9 +35,10 @@ type timer struct {
 	// late is how many calls of expireStandard must do nothing.  Package time had already begun
 	// these calls when the timer was stopped or postponed.
 	//
-	// When the timer expires again, the new call may lock mu before such an old call.  Then the
-	// new call does nothing, and the old call expires the timer, whose deadline has passed.  So
-	// each arming that was not stopped ends once, and not early.
+	// late does not record which calls are the old ones: the first calls that lock mu do
+	// nothing.  If the timer is due again, its new call may lock mu before an old call.  Then
+	// the old call expires the timer in place of the new call, and the deadline has passed by
+	// then.  So the timer still expires once, and not early.
 	late uint32
 
 	// standard is the timer of package time; nil until package time serves the timer.
@@ -206,8 +207,8 @@ func (t *timer) send(at time.Time) {
 // A Timer expires once.  At the expiry, the channel C of a Timer of NewTimer receives the time, or
 // the function of a Timer of AfterFunc is called.  A Timer must not be copied.
 type Timer struct {
-	// C receives the time at which the kernel or package time has found the timer due.  C is
-	// nil if AfterFunc has made the timer.
+	// C receives the time at which the kernel or Go's package "time" has found the timer due.
+	// C is nil if AfterFunc has made the timer.
 	C <-chan time.Time
 	t timer
 }

@@ -16,7 +16,7 @@
  *	timerheap_alloc() or _free()	a slot stays allocated		changes nothing
  *
  * A KICK is the system call that makes the kernel check a slot, and so read its deadline.
- * After that, the number of each slot with expirations is in the ring exactly once.
+ * After the successor's changes, the ring has the number of each slot with an event exactly once.
  * restore_event() searches the ring, so restore_sort() precedes it.
  *
  * Timers expire meanwhile.  The kernel and the successor write different entries:
@@ -54,21 +54,20 @@ static void restore_sort(struct timerheap *th)
 }
 
 /*
- * Put the last slot number that the predecessor has removed back into the ring, unless the event of
- * that slot was taken.  timerheap_next() removes a number before it takes the event, so a kill
- * between the two would lose the event.
+ * Put the last slot number that the predecessor has removed back into the ring.  Put it back only
+ * if the slot has an event, and a search does not find the number in the ring.  timerheap_next()
+ * removes a number before it takes the event, so a kill between the two would lose the event.
  *
  * The entry before the head of the ring still has the number.  GROW, which enlarges the ring, keeps
- * that entry, too.  The kernel has not overwritten the entry: it adds the number again only after
- * the event is taken, and the numbers of the other slots do not fill the ring.
+ * that entry, too.  The kernel overwrites the entry only when it fills the ring.  The ring has an
+ * entry for each slot, and each number at most once.  So without this number the ring is not full.
  *
  * If no number was ever written to the entry, the entry is 0, as if the number of slot 0 had been
- * removed.  Then this function changes nothing: either slot 0 has no event, or its number is in the
- * ring, where the search at the end of this function finds it.
+ * removed.  Then either slot 0 has no event, or the search finds its number in the ring.
  *
- * If the event was taken, the slot may have expired again.  The kernel may have counted this
- * expiration, and not yet added the number to the ring.  So kick the slot before the search: the
- * KICK returns after the kernel has added the number.
+ * If the predecessor has taken the event, the slot may have expired again, and has a new event.
+ * The kernel stores the event before it adds the number to the ring.  So kick the slot before the
+ * search: the KICK returns after the kernel has added the number, and the search finds the number.
  */
 static void restore_event(struct timerheap *th)
 {

@@ -24,7 +24,7 @@ struct context;
  * @kick:    as timerheap_kick()
  * @wait:    as timerheap_wait(), for a context with a descriptor, whose ring was empty
  * @sync:    expire the timers that are due, or wait until the kernel has done so.  Set *@next to
- *           the time before which no event is missing.  timerheap_sync() calls this, and then sorts
+ *           a time before which no other timer is due.  timerheap_sync() calls @sync, then sorts
  *           the events.  The engine checks a periodic slot late while its event is unread.  So
  *           timerheap_sync() kicks such slots before the sort: the KICK adds all periods that have
  *           passed to the event
@@ -59,9 +59,10 @@ extern const struct engine __timerheap_process __attribute__((visibility("hidden
  * @thread:     the thread that expires timers, if @thread_fd is not -1
  * @next:       link in the list of open contexts; see fork.c
  * @setup_size: size of @setup
- * @setup:      what timerheap_reopen() passes to SETUP, the request that sets up a context.  It is
- *              the program's structure, or that of QUERY, which reads the setup of a context.  Its
- *              number of slots is the present one
+ * @setup:      what timerheap_reopen() passes to SETUP, the request that sets up a context.  The
+ *              open of a new context copies the program's structure to @setup.
+ *              timerheap_open_fd() copies the structure that QUERY has filled in.
+ *              timerheap_grow() updates the number of slots in @setup
  *
  * All threads that use the context read @th.  After the open, only timerheap_grow(),
  * timerheap_reopen() and, in a child of fork(), __timerheap_detach() write it.
