@@ -18,10 +18,11 @@
  * _Fork() do not run them.  So a child of these calls must not use a context: no function has
  * detached the context there.
  *
- * The library registers its functions when it is loaded, usually before main().  So in the child
- * these functions run before those that were registered later, which may use the context.  In the
- * parent the library's functions take contexts_lock last and release it first.  So no function that
- * was registered later runs with contexts_lock held.
+ * The library registers its functions when it is loaded, usually before the program registers any.
+ * fork() calls the functions for the time before the fork in reverse order of registration, and
+ * those for the time after the fork in order.  So the library takes contexts_lock last and releases
+ * it first, and no function of the program runs with contexts_lock held.  In the child the library
+ * detaches its contexts before a function of the program may use one.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -69,7 +69,7 @@ int __timerheap_attach(struct context *context, int fd, unsigned int nr,
 	return 0;
 }
 
-/* Is @error one of open() that states that there is no device, or that it is not accessible? */
+/* Does @error, from open(), mean that the device is missing or not accessible? */
 static bool is_unavailable(int error)
 {
 	return error == ENOENT || error == ENODEV || error == ENXIO || error == EACCES ||

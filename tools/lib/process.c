@@ -8,19 +8,19 @@
  * thread that takes events:
  *
  *	a KICK		checks slots, and expires those that are due
- *	the consumer	expires what is due, before it finds that there is no event
- *	an advance	moves a manual clock, and expires what is due; the consumer then does not
+ *	the consumer	if the ring is empty, expires what is due; not with a manual clock
+ *	an advance	moves a manual clock, and expires what is due
  *	the thread	expires what is due, if the program has set TIMERHEAP_THREAD (thread.c)
  *	the descriptor	without the thread, becomes readable at the heap's first time (wake.c)
  *
  * The heap has the times at which slots are to be checked.  Its first time is the earliest.
  *
- * A check of a slot is the one of module/device/slot.c: @queued becomes CHECKING, and after that
- * the check reads @deadline.  The check expires a due slot.  Then it queues a pending slot in the
- * heap, and dequeues an idle one.  Differences: the lock of the context excludes other checks, so
- * there is no claim, the module's lock on one timer.  An atomic addition never fails; in the kernel
- * it may (module/device/user_word.h).  An expired one-shot slot is dequeued; in the kernel it may
- * stay queued.
+ * A check of a slot stores CHECKING in @queued of the slot, and then reads @deadline.  If the slot
+ * is due, the check expires it.  Then the check queues a pending slot in the heap, or dequeues an
+ * idle one.  Differences from the module's check (module/device/slot.c): the lock of the context
+ * excludes other checks, so there is no claim, the module's lock on one timer.  An atomic addition
+ * never fails; in the kernel it may (module/device/user_word.h).  An expired one-shot slot is
+ * dequeued; in the kernel it may stay queued.
  *
  * A ticker is a periodic timer, and is unread while it has an event that was not taken.  If the
  * ticker is due again, the consumer kicks its slot before it takes the event.  So the event counts
@@ -39,26 +39,34 @@
  * -----
  *
  * Threads start, postpone and stop timers without the lock.  (A), (B) and (F) name the full
- * barriers in these tables.  <linux/timerheap.h> has the same letters.  A start against a check, in
- * a KICK or in the consumer:
+ * barriers in these tables, as in <linux/timerheap.h>.  The tables use these fields:
+ *
+ *	deadline	the time at which the timer expires; 0: the timer is idle
+ *	queued		the time of the slot's next check; 0: none is queued; CHECKING, which is
+ *			later than every deadline: a check is running
+ *	expirations	how many expirations the consumer has not taken; DISCARDED: a stop or a
+ *			start has discarded them
+ *	armed		of the context: the time from which on its descriptor is readable
+ *
+ * A start against a check, in a KICK or in the consumer:
  *
  *	a start				a check, the lock is held
  *	  deadline <- new		  queued <- CHECKING
  *	  full barrier		(A)	  full barrier			(B)
  *	  read queued			  read deadline
- *	  0, or too late: KICK		  heap, queued <- deadline
+ *	  if 0, or later than new: KICK	  heap, queued <- deadline
  *
  * The check reads the new deadline, or the start reads CHECKING or the time that the check stores
- * at its end.  A KICK of the start waits for the lock, and its own check reads the new deadline.
+ * at its end.  The KICK of the start waits for the lock, and its own check reads the new deadline.
  *
  * A stop against an expiry:
  *
  *	a stop				an expiry, the lock is held
  *	  deadline <- 0, an exchange	  queued <- CHECKING
- *	  full barrier		(A)	  deadline: due, compare-and-exchange with 0
+ *	  full barrier		(A)	  if deadline is due: exchange it with 0
  *	  read queued			  expirations += 1, full barrier  (F)
- *	  CHECKING: KICK		  queued <- 0
- *	  expirations <- DISCARDED	  the ring <- the number
+ *	  if CHECKING: KICK		  queued <- 0
+ *	  expirations <- DISCARDED	  the ring <- the number of the slot
  *
  * One of the two exchanges gets the deadline.  If the expiry gets it, the stop reads in queued
  * either CHECKING, or the value that the expiry stores after (F).  If it reads CHECKING, its KICK
@@ -68,8 +76,8 @@
  * A start of an idle timer against an expiry:
  *
  *	a start				an expiry, the lock is held
- *	  read deadline: 0		  deadline: due, exchanged with 0
- *	  read queued: CHECKING: KICK	  expirations += 1, full barrier  (F)
+ *	  read 0 in deadline		  if deadline is due: exchange it with 0
+ *	  if queued is CHECKING: KICK	  expirations += 1, full barrier  (F)
  *	  expirations <- DISCARDED	  queued <- 0
  *	  deadline <- new
  *
@@ -80,7 +88,7 @@
  * A KICK against the consumer that is going to sleep.  Both hold the lock for what is indented:
  *
  *	a KICK				the consumer
- *	  the ring <- a number		  head = tail, and armed is not later than now:
+ *	  the ring <- a number		  if the ring is empty, and armed <= now:
  *	  make the descriptor readable	    arm the descriptor for the heap's first time
  *					poll
  *
@@ -94,8 +102,8 @@
  *	a KICK				the consumer
  *					epoll_wait returns, takes all
  *	  the ring <- a number
- *	  armed is not later than now
- *	  the descriptor makes an edge
+ *	  arm the readable descriptor,
+ *	  which makes an edge
  *					epoll_wait returns
  *
  * timerheap_reap(), timerheap_loop_dispatch(), and a timerheap_next_before() that returns false
@@ -156,8 +164,9 @@ static void unlock(struct timerheap *th)
 
 /*
  * Round @when up to the roundest time from @when to @when + @slack, as theap_round_deadline() of
- * the module: to a multiple of the largest possible power of two, in units of SLACK_UNIT.  As in
- * theap_timer_set_slack(), only the 16 highest significant bits of the units of @slack count.
+ * the module: to a multiple of the largest possible power of two, in units of SLACK_UNIT.  First
+ * round @slack down to whole units, and clear all bits of that number below its highest 16.  The
+ * module stores a slack with these 16 bits (theap_timer_set_slack()).
  */
 static uint64_t round_up(uint64_t when, uint64_t slack)
 {
@@ -209,9 +218,9 @@ static uint64_t period_of(const struct timerheap *th, const struct timerheap_slo
 }
 
 /*
- * Expire the deadline *@deadline of a slot, which is not after @now, unless the program has changed
- * it.  Set *@count to the number of periods that have passed, 1 for a one-shot timer.  Set *@first
- * to true if the caller must add the slot's number to the ring.
+ * Expire a slot if its deadline is still *@deadline, a time that is not after @now.  Set *@count
+ * to the number of periods that have passed, 1 for a one-shot timer.  Set *@first to true if the
+ * caller must add the slot's number to the ring.
  *
  * Return: true: the slot has expired, and *@deadline is the next deadline, or 0; false: *@deadline
  * is the deadline that the program has stored.
@@ -233,8 +242,8 @@ static bool expire_deadline(const struct timerheap *th, struct timerheap_slot *s
 	*deadline = next;
 	*count = passed;
 	/*
-	 * A thread that takes the event reads @expirations, which (F) below stores.  After that it
-	 * reads no time of the manual clock before @now.
+	 * Move the manual clock before (F) below changes @expirations.  So a thread that has taken
+	 * the event, and then reads the clock, reads @now or a later time.
 	 */
 	if (is_manual(th))
 		__atomic_store_n(&th->ring->now, now, __ATOMIC_RELAXED);
@@ -335,12 +344,16 @@ static uint64_t first_wake(struct timerheap *th)
 /*
  * Arm the descriptor, and the timerfd of the thread, after a change of the ring or the heap.
  *
- * If the caller has added an entry to the ring, make the descriptor readable, unless it was
- * readable at @now.  All callers but expire() set @now to 0, so that a readable descriptor is armed
- * again: that wakes a program that waits with EPOLLET.  If the caller has added no entry, and the
- * ring is empty, arm the descriptor for first_wake(), if that is earlier than @armed.  In all
- * cases, arm the thread's timerfd (thread.c) for the heap's first time, if that is earlier than
- * @thread_at.
+ * If the caller has added an entry to the ring, make the descriptor readable.  Skip that if @armed,
+ * the time from which on the descriptor is readable, is not later than @now.  Only expire() sets
+ * @now to the time of the clock.  The other callers set @now to 0, so a readable descriptor is
+ * armed again: that wakes a program that waits with EPOLLET.
+ *
+ * If the caller has added no entry, and the ring is empty, arm the descriptor for first_wake() if
+ * that time is earlier than @armed.
+ *
+ * If the context has a thread (thread.c), its timerfd is armed for @thread_at.  Arm the timerfd for
+ * the heap's first time if that time is earlier.
  * Context: the lock is held.  Return: 0 or a negative error.
  */
 static int notify(struct timerheap *th, uint64_t now)
@@ -682,10 +695,11 @@ static int process_grow(struct timerheap *th, uint32_t slots)
 
 /*
  * Advance a manual clock to @until at most: check at most BATCH slots, in the order of the heap.
- * Before each check, set *@time to the slot's time in the heap, if that is later.  A check that
- * expires the slot moves the clock to *@time; another check does not.  If the next slot is after
- * @until, move the clock to @until, unless @call has TIMERHEAP_NEXT.  If the limit of @call is
- * reached, do not move the clock further.
+ * *@time is the time of the checks; before the first batch it is that of the clock.  Before each
+ * check, move *@time forward to the slot's time in the heap.  A check that expires the slot moves
+ * the clock to *@time.  A check that expires nothing does not move the clock.  If the next slot is
+ * after @until, move the clock to @until, unless @call has TIMERHEAP_NEXT.  If the limit of @call
+ * is reached, do not move the clock further.
  *
  * Context: the lock is held.  Return: whether there is more to do.
  */

@@ -13,8 +13,8 @@
 
 /**
  * struct timerheap_process - the state of a context whose timers the process serves
- * @lock:       protects the fields with L, all checks of slots, and, in the ring of events, the
- *              tail, the time and the addition of entries
+ * @lock:       protects the fields with L and all checks of slots; in the ring of events, it
+ *              protects @tail, @now and the addition of entries
  * @advancing:  held by a thread while it advances a manual clock; taken before @lock
  * @heap:       L: the slots that have a check queued, by the time of the check.  A check reads the
  *              slot's deadline, and expires the slot if it is due
@@ -31,11 +31,13 @@
  * @min_period: the shortest period in ns; a shorter one counts as this one
  * @max_slots:  number of slots for which memory is reserved
  *
- * The descriptor is readable, or about to be, while @armed is not after the clock.  While the ring
- * has an entry, or @stepped is true, the descriptor is readable.  @armed is not after the first
- * time of @heap, with two exceptions.  With a manual clock nothing in @heap becomes due by itself.
- * With TIMERHEAP_THREAD, a thread of the library expires what is due.  In both cases only an entry
- * of the ring or a clock step makes the descriptor readable.
+ * From the time @armed on, the descriptor is readable, or an interrupt is about to make it so.
+ * While the ring has an entry, or @stepped is true, the descriptor is readable.
+ *
+ * Usually @armed is at most the first time of @heap.  In two cases @armed does not depend on @heap,
+ * so that only an entry of the ring or a clock step makes the descriptor readable.  With a manual
+ * clock, nothing in @heap becomes due by itself.  With TIMERHEAP_THREAD, a thread of the library
+ * expires what is due.
  */
 struct timerheap_process {
 	pthread_mutex_t lock;
@@ -104,7 +106,8 @@ bool __timerheap_serve(struct timerheap *th);
 
 /*
  * The thread calls this when it ends because the program has closed its timerfd.  Set @thread_at to
- * TIMERHEAP_NEVER.  So the next KICK arms the timerfd if a check is queued, and fails with -EBADF.
+ * TIMERHEAP_NEVER: no wake-up is armed.  So the next KICK tries to arm the timerfd if a check is
+ * queued.  The KICK returns -EBADF, which shows the program that the thread has ended.
  */
 __attribute__((visibility("hidden")))
 void __timerheap_serve_fails(struct timerheap *th);

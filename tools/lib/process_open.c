@@ -156,9 +156,9 @@ static void init(struct context *context, const struct timerheap_setup *setup, i
 }
 
 /*
- * The least size of a program's struct timerheap_setup.  When the library began to serve timers in
- * the process, the structure ended after @max_slots.  So each program that can open such a
- * context has the fields up to @max_slots.
+ * The least size of a program's struct timerheap_setup.  In the first version of the library that
+ * served timers in the process, the structure ended after @max_slots.  A program for an older
+ * version cannot open a context that the process serves.
  */
 #define SETUP_SIZE	(offsetof(struct timerheap_setup, max_slots) + sizeof(uint32_t))
 

@@ -79,7 +79,10 @@ static uint64_t check_claimed(struct timerheap_slot *s, bool kick, bool *first)
 	return next && !*first && !kick ? next + TIMERHEAP_SEC : next;
 }
 
-/* Check a slot as the kernel does.  @kick: in a KICK; false: since the time @queued has passed. */
+/*
+ * Check a slot as the kernel does.  @kick: true: the check is part of a KICK; false: the slot is
+ * checked because the time in its field @queued has passed.
+ */
 static void check_slot(uint32_t slot, bool kick)
 {
 	bool first = false;

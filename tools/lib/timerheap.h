@@ -84,11 +84,11 @@ struct timerheap {
 };
 
 /*
- * The protocol word: the version of all on which the inline functions below and the library must
- * agree.  The lower half is the layout of mapped memory.  The upper half, 3, counts changes of
- * struct timerheap and of its use.  The functions that open a context or loop pass the word to the
- * library, and fail if the library does not know it.  A program compiled with an upper half of 2
- * lacks @process: only the kernel serves its timers.
+ * The version of the interface between the library and the inline functions below, which become
+ * part of the program.  The lower half is the layout of mapped memory.  The upper half, 3, counts
+ * changes of struct timerheap and of its use.  The functions that open a context or loop pass the
+ * version to the library, and fail if the library does not know it.  A program compiled with an
+ * upper half of 2 lacks @process: only the kernel serves its timers.
  */
 #define __TIMERHEAP_PROTOCOL	(3U << 16 | TIMERHEAP_LAYOUT)
 
@@ -113,9 +113,9 @@ struct timerheap *__timerheap_open(struct timerheap_setup *setup, size_t size, u
  * CLOCK_TAI or TIMERHEAP_CLOCK_MANUAL.  A manual clock begins at 1, and only timerheap_advance()
  * and timerheap_advance_next() move it.  A page of slots is allocated when it is first used.
  * Return: the context; or NULL with errno: an error of open() on /dev/timerheap, or of
- * timerfd_create(); EINVAL: the clock or the number of slots is invalid; ENOSPC: the user would
- * exceed the module's limit max_user_memory; ENOMEM; EPROTONOSUPPORT: the library does not know the
- * program's __TIMERHEAP_PROTOCOL; or only the kernel may serve, and has another layout of memory.
+ * timerfd_create(); EINVAL: @clock or @slots is invalid; ENOSPC: the user would exceed the module's
+ * limit max_user_memory; ENOMEM; EPROTONOSUPPORT: the library does not know the program's
+ * __TIMERHEAP_PROTOCOL, or only the kernel may serve, and the kernel has another layout of memory.
  */
 static inline struct timerheap *timerheap_open(clockid_t clock, uint32_t slots)
 {
@@ -134,8 +134,8 @@ static inline struct timerheap *timerheap_open(clockid_t clock, uint32_t slots)
  * the process serves the timers, TIMERHEAP_UNLIMITED permits periods from 1 us, and the function
  * only validates the CPU of TIMERHEAP_ON_CPU.
  * Return: as timerheap_open().  Further values of errno: EINVAL: the flags or the CPU are invalid.
- * EPERM: the flag or the CPU needs a capability.  E2BIG: @setup has an unknown field set.  EAGAIN:
- * there are no resources for the thread of TIMERHEAP_THREAD.
+ * EPERM: TIMERHEAP_UNLIMITED, or the CPU, needs a capability.  E2BIG: @setup has an unknown field
+ * set.  EAGAIN: there are no resources for the thread of TIMERHEAP_THREAD.
  */
 static inline struct timerheap *timerheap_open_setup(struct timerheap_setup *setup)
 {
@@ -176,10 +176,10 @@ void timerheap_close(struct timerheap *th);
  * The context has the same clock, flags and number of timers, at the same addresses.  All its
  * slots are free, and its descriptor is a new one.  No other thread may be using the context.  If
  * the context still has timers, the function first abandons them, as timerheap_close() does.
- * Return: 0; -EBADF: the program has closed the timerfd of the thread of TIMERHEAP_THREAD, so the
- * function cannot end the thread, and keeps the timers; -EINVAL: since the open, another module was
- * loaded, whose mappings have other sizes; other errors as timerheap_open_setup().  After all
- * errors but -EBADF, the context has neither timers nor a descriptor.
+ * Return: 0; -EBADF: the program has closed the timerfd that wakes the thread of TIMERHEAP_THREAD,
+ * so the function cannot end the thread, and keeps the timers; -EINVAL: since the open, another
+ * module was loaded, whose mappings have other sizes; other errors as timerheap_open_setup().
+ * After all errors but -EBADF, the context has neither timers nor a descriptor.
  */
 int timerheap_reopen(struct timerheap *th);
 
@@ -281,10 +281,10 @@ static inline uint64_t timerheap_deadline(const struct timerheap *th, uint32_t s
 
 /*
  * Start, postpone, stop.  A start or postpone makes a system call, a KICK, in two cases: the kernel
- * has queued the next check of the slot after the new deadline, or has queued none.  None is queued
- * if the timer is new, or a check has found it idle.  After the expiry of a one-shot timer none is
- * queued either if the kernel's queue has fewer than 512 timers.  While the kernel is checking the
- * slot, a start, postpone or stop may make a KICK, too.
+ * has queued the next check of the slot after the new deadline, or has queued no check.  No check
+ * is queued if the timer is new, or a check has found it idle.  An expired one-shot timer keeps a
+ * check only in a queue of 512 timers or more, in which checks share interrupts.  While the kernel
+ * is checking the slot, a start, postpone or stop may make a KICK, too.
  */
 
 /* The bits of the result of timerheap_arm(); the other bits count discarded expirations. */
@@ -298,9 +298,9 @@ uint64_t __timerheap_discard_expirations(struct timerheap *th, uint32_t slot);
  * If the event of an idle timer is unread, discard its expirations.  Return: how many.
  *
  * The caller has exchanged @deadline of the slot with 0, or has read 0 in it by an acquire load.
- * The function reads @queued after that.  If @queued is CHECKING, a running check may be about to
- * add an expiration.  If not, no check will add one.  This needs the order of the two accesses: for
- * the exchange, barriers (A) and (B) below ensure the order, for the load the acquire.
+ * So no later check expires the timer.  A check that has expired the timer stored CHECKING in
+ * @queued before, and stores another value there after its addition to @expirations.  So a check
+ * can be about to add an expiration only if the function now reads CHECKING in @queued.
  */
 static inline uint64_t __timerheap_discard(struct timerheap *th, const struct timerheap_slot *s,
 					   uint32_t slot)
@@ -527,7 +527,7 @@ static inline uint32_t __timerheap_tail(const struct timerheap *th)
 /*
  * Are there events?  The answer is also true for discarded events, which timerheap_next() skips.
  * The thread that takes events calls the function.  If the process serves the timers, and the ring
- * is empty, the function expires those that are due, with the system calls of timerheap_next().
+ * is empty, the function expires due timers, and may make a system call as timerheap_next() does.
  */
 static inline bool timerheap_has_events(const struct timerheap *th)
 {
@@ -633,8 +633,8 @@ static inline void *timerheap_pointer(const struct timerheap_event *event)
 
 /*
  * Wait until the timers that are due have expired, for about 1 ms at most.  Then store a time in
- * *@next: each timer that was due before it has expired.  Also sort the unread events in the order
- * of their deadlines, for timerheap_next_before().
+ * *@next: each timer that was due before *@next has expired.  Also sort the unread events in the
+ * order of their deadlines, for timerheap_next_before().
  *
  * So the program may also sleep until *@next.  *@next may be too early: the old deadline of a
  * stopped or postponed timer, or a check that expires nothing.  *@next may ignore a timer that
@@ -672,8 +672,8 @@ bool timerheap_next_before(struct timerheap *th, struct timerheap_event *event, 
  * order of their deadlines.  So the call ends even if timers keep expiring, and its cost does not
  * depend on the number of unread events.  An event behind the batch may have an earlier deadline.
  * @function may start, stop and free any timer, and may take events itself.
- * Return: the number of calls; 0: there was no event, or @max is 0.  Events may be unread although
- * the number is below @max: discarded ones, and those that @function takes, count for the batch.
+ * Return: the number of calls; 0: there was no event, or @max is 0.  The batch includes discarded
+ * events, and those that @function takes.  So events may be unread after fewer than @max calls.
  */
 uint32_t timerheap_reap(struct timerheap *th,
 			void (*function)(const struct timerheap_event *event, void *arg),
@@ -724,9 +724,9 @@ int64_t timerheap_advance_next(struct timerheap *th);
  * timerheap_sleep_until() call the functions one after the other.  A function may call all
  * functions of this header, except timerheap_loop_free().
  *
- * Before the loop waits or returns, it kicks the timers that the functions have started: at most
- * 256 with one KICK.  So a function that waits by itself calls timerheap_loop_dispatch() first, and
- * a function does not leave by longjmp().  Outside of such a function, a start makes its own KICK.
+ * Before the loop waits or returns, it kicks the timers that functions have started: at most 256
+ * with one KICK.  So before a function waits, it calls timerheap_loop_dispatch(), which makes that
+ * KICK.  No function may leave by longjmp().  A start outside of the functions makes its own KICK.
  *
  * After fork(), a child frees the loop, and creates another one if it needs one.  If a function of
  * the loop has called fork(), the child first returns from that function.

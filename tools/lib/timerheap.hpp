@@ -27,8 +27,8 @@
  *
  * A context closes itself, and a timer stops itself and frees its slot, when it is destroyed.  Both
  * can be moved, and not copied.  A timer must be destroyed before its context, which may be moved
- * meanwhile.  An object that was moved from can only be destroyed or assigned to; a timer then also
- * converts to false.  A child of fork() destroys its timers, then its contexts, and makes new ones.
+ * meanwhile.  A moved-from object can only be destroyed or assigned to; a timer converts to false.
+ * In a child of fork(), no timer expires until the child destroys its objects and makes new ones.
  *
  * Clocks
  * ------
@@ -387,10 +387,10 @@ public:
 	{ return wait_until(static_cast<std::int64_t>(detail::nanoseconds(timeout))); }
 
 	/*
-	 * Wait until due timers have expired, for about 1 ms at most.  Return: a time T: all events
-	 * with deadlines before T can be taken now.  time_point::max(): no timer is pending.
-	 * Usually T is later than the call, and the program may sleep until T: timerheap_sync()
-	 * lists exceptions.  The thread that takes events calls this.  Throws EBADF.
+	 * Wait until due timers have expired, for about 1 ms at most.  Return: a time T, usually
+	 * later than the call; time_point::max() means that no timer is pending.  All events with
+	 * deadlines before T can be taken now, and the program may sleep until T.  timerheap_sync()
+	 * lists exceptions to both rules.  The thread that takes events calls this.  Throws EBADF.
 	 */
 	time_point sync()
 	{
@@ -760,7 +760,7 @@ public:
 		: node{call_function}, basic_timer<Clock>(std::move(other)),
 		  function_(std::move(other.function_)) { attach(); }
 
-	/* Stop this timer, take over @other's function and then, unless F throws, its slot. */
+	/* Stop this timer, then move @other here.  If moving F throws, @other keeps its slot. */
 	callback_timer &operator=(callback_timer &&other)
 		noexcept(std::is_nothrow_move_assignable_v<F>)
 	{

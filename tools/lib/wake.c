@@ -22,8 +22,10 @@
  * TFD_TIMER_CANCEL_ON_SET makes the timerfd readable at each step.  The next read() or
  * timerfd_settime() then fails with ECANCELED, and timerfd_settime() has armed it nonetheless.
  * A context without TIMERHEAP_CANCEL_ON_SET uses TFD_TIMER_CANCEL_ON_SET, too, and ignores the
- * error.  Without the flag, a step back between the armed time and the interrupt would lose the
- * wake-up.
+ * error.  The reason: once the armed time has passed, the consumer relies on the interrupt that is
+ * about to make the timerfd readable.  The consumer may add an event to the ring, and poll without
+ * another arming.  If the clock is stepped back before the interrupt, the timerfd waits for the
+ * armed time again.  Without TFD_TIMER_CANCEL_ON_SET, the poll would last until that time.
  *
  * For a context on CLOCK_TAI, each arming subtracts the present offset of CLOCK_TAI from
  * CLOCK_REALTIME.  A step of CLOCK_REALTIME steps CLOCK_TAI, too, and does not change the offset.

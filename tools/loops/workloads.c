@@ -16,7 +16,9 @@
  *	request		start a timer with a timeout of 10 s, and stop another timer, which was
  *			started half a second before
  *	idle		start a random timer again with a timeout of 10 s, even if it is pending.
- *			If a timer expires, start it again.  1 of 22 000 timers expires per second
+ *			If a timer expires, start it again.  On average a timer is chosen once a
+ *			second, so it is not chosen for 10 s with a probability of e^-10.  So 1 of
+ *			22 000 timers expires per second
  *	repeat		nothing: each timer repeats once in a second
  *	expire		start a timer that expires after 500 ms
  *

@@ -185,8 +185,9 @@ impl Handle {
     }
 
     /// Create an idle timer in a free slot, the memory of one timer.  The function makes a system
-    /// call only in two cases.  The slot was never used before, and is the first in a page of
-    /// memory.  Or the timer that last used the slot had more slack than the context.
+    /// call only in two cases.  No slot in the same page of memory was used before.  Or the timer
+    /// that last used the slot had more slack than the context: the slot may still be queued with
+    /// that slack, so the engine must check it now.
     ///
     /// # Errors
     ///
@@ -344,7 +345,8 @@ impl Context {
 
     /// Wait until the timers that are due have expired, for about 1 ms at most.  Then sort the
     /// unread events by deadline.  Return: a time, usually the next deadline: all timers that were
-    /// due before it have expired.  [`Time::NEVER`]: no pending timer has an earlier deadline.
+    /// due before that time have expired.  [`Time::NEVER`]: no timer is pending, or only timers
+    /// with the deadline [`Time::NEVER`], which never expire.
     ///
     /// The returned time may be earlier than the next deadline: it may be the old deadline of a
     /// timer that was stopped or postponed.  It may be later than the deadline of a timer that
@@ -384,7 +386,8 @@ impl AsRawFd for Context {
     }
 }
 
-/// As [`AsRawFd`].  Panics in a child of `fork()`, in which the context has no descriptor.
+/// The descriptor that `as_raw_fd()` returns.  Panics in a child of `fork()`, in which the context
+/// has no descriptor.
 impl AsFd for Context {
     fn as_fd(&self) -> BorrowedFd<'_> {
         let fd = self.library.fd();
@@ -406,8 +409,9 @@ pub struct Event {
     pub expirations: u64,
     /// The deadline of the last expiration that the event counts.
     pub deadline: Time,
-    /// The time at which the engine found the timer due.  It is not before `deadline`, unless the
-    /// clock is stepped back while the event is taken.
+    /// The time at which the engine found the timer due, usually not before `deadline`.  Exception:
+    /// if the timer expires again while the event is taken, `fired` may be the time of the later
+    /// expiration.  If the clock was stepped back meanwhile, that time may be before `deadline`.
     pub fired: Time,
 }
 
