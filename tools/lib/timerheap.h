@@ -297,10 +297,10 @@ uint64_t __timerheap_discard_expirations(struct timerheap *th, uint32_t slot);
 /*
  * If the event of an idle timer is unread, discard its expirations.  Return: how many.
  *
- * The caller has exchanged @deadline of the slot with 0, or has read 0 in it by an acquire load.
- * So no later check expires the timer.  A check that has expired the timer stored CHECKING in
- * @queued before, and stores another value there after its addition to @expirations.  So a check
- * can be about to add an expiration only if the function now reads CHECKING in @queued.
+ * The caller has exchanged @deadline with 0, or has read 0 in it by an acquire load.  A check stores
+ * CHECKING in @queued, reads @deadline, may add to @expirations, and stores another value in
+ * @queued.  If it has read the old deadline, (A) and (B) below, or the acquire, order its store of
+ * CHECKING before the load here.  So it can be about to add only if this function reads CHECKING.
  */
 static inline uint64_t __timerheap_discard(struct timerheap *th, const struct timerheap_slot *s,
 					   uint32_t slot)
