@@ -24,7 +24,7 @@ int device_open(void);
 struct timerheap *device_setup(clockid_t clock, uint32_t slots);
 void device_info(int fd, struct timerheap_info *info);
 
-/* The number of KICKs, DRAINs and waits so far.  Each counts as one system call. */
+/* System calls so far: the calls of device_kick() and device_drain(), waits of device_wait(). */
 extern uint64_t device_calls;
 
 /*

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A ledger of armings; see ledger.h. */
+/*
+ * The ledger counts, for each timer, the starts that have not ended yet.  So it finds lost and
+ * doubled expirations; see ledger.h.
+ */
 #include <err.h>
 #include <stdio.h>
 #include <stdlib.h>

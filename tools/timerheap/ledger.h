@@ -23,7 +23,10 @@ struct ledger {
 	struct timerheap *th;
 	clockid_t clock;
 	uint32_t slots;
-	/* The events that calls took without waiting, and the ns of these calls, without records. */
+	/*
+	 * @read: the events taken by calls of device_wait() that do not wait.  @read_ns: how many
+	 * nanoseconds these calls took.
+	 */
 	uint64_t read, read_ns;
 	int32_t *pending;	/* for each slot: armings minus stops and expirations */
 	int64_t free_memory;	/* free bytes of the machine before the context was set up */

@@ -87,11 +87,12 @@ static void run(struct ledger *ledger, uint32_t n)
 	/*
 	 * No timer may be due before all timers are armed, stopped and postponed.  These
 	 * operations take 0.2 us per timer on a fast machine, and 5 us on an emulated one.
-	 * So first arm one hundredth of the timers, with deadlines that allow 15 us per timer,
-	 * and measure the time of a start.  The deadlines of the other timers depend on that time.
-	 * postpone() sets the earliest of them, at @begin + @due - @spread / 2.  Choose @due so
-	 * that this deadline is 1 s + 2 t after @begin: t is the time of all starts together.
-	 * The 2 t are for:
+	 * So first arm one hundredth of the timers, with a @due that allows 15 us per timer, and
+	 * measure the time of a start.  t is @n times that: the time of all starts.
+	 *
+	 * Then choose the @due of the other timers by t.  postpone() moves every fifth timer
+	 * earlier, at most to @begin + @due - @spread / 2.  So no deadline is before that time.
+	 * With the second @due, that time is 1 s + 2 t after @begin.  The 2 t are for:
 	 *
 	 *	1 t	all starts
 	 *	0.5 t	the stops of 70 % and the postponements of 25 %

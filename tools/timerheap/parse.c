@@ -18,12 +18,15 @@
  *	timer_cancel, timer_expire_entry	the timer has expired
  *	timer_cancel				the timer was canceled
  *
- * Kernels whose hrtimer_start has no field was_armed print these cancels for hrtimers, too.  A
- * timer that is only canceled does not expire.  So if an expiry follows the cancel of a timer, the
- * cancel is always a part of that expiry.  When the kernel postpones a timer, it keeps interrupts
- * off between the cancel and the start.  So both events are of the same CPU, which prints no event
- * of another timer between them.  The parser recognizes a postponed timer by this, and by a start
- * at most POSTPONE_MAX after the cancel.
+ * A kernel whose hrtimer_start has a field was_armed prints only the cancels of the third row for
+ * hrtimers.  A kernel without that field prints the cancels of all rows.
+ *
+ * If the next event of a canceled timer is an expiry, the cancel was a part of the expiry: a timer
+ * that is only canceled does not expire.
+ *
+ * When the kernel postpones a timer, it keeps interrupts off between the cancel and the start.  So
+ * the timer was postponed if the cancel and the start are consecutive timer events of one CPU, and
+ * at most POSTPONE_MAX apart.
  *
  * Jiffies.  The times of a timer_list are in jiffies, and the length of a jiffy is not printed.
  * In a timer_start, expires - timeout is the kernel's count of jiffies at the time of the event.

@@ -16,7 +16,7 @@ struct report {
 	const char *what;		/* description of the trace or the load */
 	uint64_t operations, armed, stopped, postponed, expired, drained;
 	uint64_t lost, doubled, early;
-	uint64_t calls;			/* system calls: one for each KICK, DRAIN and wait */
+	uint64_t calls;			/* system calls, as @device_calls in device.h counts them */
 	uint64_t duration_ns;
 	double bytes_per_timer;		/* below 0: not measured */
 	struct { const char *name; double ns; } cost[4];	/* average time of one operation */

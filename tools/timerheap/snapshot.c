@@ -125,8 +125,9 @@ void snapshot_contexts(struct snapshot *snapshot, char *text)
 
 /*
  * Find a heap by its clock, its number and its account.
- * Return: the heap; NULL: the snapshot does not have it.  The file "heaps" omits heaps that have
- * never been used.  A heap may be used for the first time after snapshot_read() reads that file.
+ * Return: the heap; NULL: the snapshot does not have it.  The file "heaps" omits heaps that were
+ * never used.  snapshot_read() reads the file "lateness" later.  If a heap is used for the first
+ * time in between, only "lateness" has the heap.
  */
 static struct heap *find_heap(const struct snapshot *snapshot, const char *clock, uint64_t nr,
 			      uint64_t account)

@@ -30,9 +30,10 @@ struct heap {
 
 /*
  * The CPU time that timers of an account have used on one CPU.  @cpu_time: that time in ns.
- * @throttled: the expiry runs (softirqs that expire timers) that the account's limit of CPU time
- * ended.  @deficit: the budget deficit: nanoseconds that must pass to repay the used CPU time.  At
- * a limit of 4 %, 1 us of use is repaid in 25 us.  See "The CPU budget" in theory.md.
+ * @throttled: how many expiry runs (softirqs that expire timers) ended because the account reached
+ * its limit of CPU time.  @deficit: the budget deficit: nanoseconds that must pass to repay the
+ * used CPU time.  At a limit of 4 %, 1 us of use is repaid in 25 us.  See "The CPU budget" in
+ * theory.md.
  */
 struct account {
 	char uid[12];				/* its user; "-": the account is the kernel's */

@@ -282,9 +282,9 @@ static const char *limit_of(const struct user *user)
 {
 	/*
 	 * @own counts the runs that the user's limit has ended since the last screen.  If the limit
-	 * throttles the user's timers all that time, no run begins, and @own is 0.  So check
-	 * @deficit, too: it is less than 0.48 ms as long as the limit does not throttle the user
-	 * (module/core/budget.c).
+	 * has throttled the user's timers ever since, no run has begun, and @own is 0.  So check
+	 * @deficit, too.  The limit throttles the user when @deficit reaches a threshold of 0.48 ms
+	 * (module/core/budget.c).  1 ms is above that threshold, with a margin.
 	 */
 	if (user->own || user->deficit > 1000000)
 		return "user";

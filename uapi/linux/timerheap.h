@@ -14,25 +14,24 @@
  * slot is one timer.  The program chooses the slot, 0 to n - 1, for each timer.  The program can
  * map the slots, and the ring: the list of slots that have an event.  Then it seldom needs a system
  * call to stop or postpone a timer, or take an event.  The library libtimerheap implements
- * "The protocol of a mapped slot" below.
- * Manual pages: timerheap(4), timerheap(7), and for each call one such as TIMERHEAP_IOC_SETUP(2).
+ * "The protocol of a mapped slot".  Manual pages: timerheap(4), timerheap(7), one for each call.
  *
  * Rules for all calls:
  *
  *  - Times and spans are nanoseconds on the clock of the context, in the time namespace in which
  *    SETUP was called, whatever the caller's namespace is.  In memory, in outputs, and in inputs
  *    with TIMERHEAP_ABSTIME, a time is absolute: a value of clock_gettime().  An input without that
- *    flag is relative: the call adds the current time.  Only @until of WAIT is always absolute.  So
- *    after a step of the clock, each deadline and timeout passes when the stepped clock reaches it.
+ *    flag, except @until of WAIT, is relative: the call adds the current time.  So the kernel keeps
+ *    only absolute times, and each one passes when the clock, stepped or not, reaches it.
  *  - A timer is pending while its deadline is not 0.  It never expires before its deadline.
  *  - An arming begins when an idle timer is started.  It ends in exactly one of two ways: a stop
  *    finds the timer pending, or the timer expires.  An event counts the expiration, or a stop or
  *    start discards it.  A new deadline for a pending timer continues the arming.  When a periodic
  *    timer expires, the next period begins a new arming.
  *  - A stop, and a start of an idle timer, discard the expirations that no reader has taken.  So
- *    after them no reader gets an event of the former arming.  DRAIN discards none.  Exception: if
- *    a read() or WAIT has taken the event before, but cannot copy it to the program, the event
- *    becomes available again.
+ *    no reader later gets an event of the former arming.  Exception: a read() or WAIT has taken the
+ *    event before the stop or start, and then cannot copy it to the program.  Such an event becomes
+ *    available again.  DRAIN discards no expirations.
  *  - Errors of all calls, read() and mmap() included.  EINVAL: a flag is unknown, or a reserved
  *    field is not 0.  ENOTTY: the request is unknown.  EFAULT: memory at a pointer is inaccessible.
  *    EBADFD: SETUP was not called; INFO works without it.  ENOENT: no slot has that number.
@@ -42,8 +41,8 @@
  *  - The structures of calls may grow at their end.  A program may pass a shorter one than the
  *    kernel's: missing inputs count as 0, and missing outputs are not written.  The shortest INFO
  *    ends after @user_memory, the shortest SETUP and QUERY after @slack, all others as in this
- *    file; a shorter one fails with EINVAL.  If a longer structure has inputs, and a byte beyond
- *    the kernel's is not 0, the call fails with E2BIG.  Outputs beyond the kernel's become 0.
+ *    file; a shorter one fails with EINVAL.  In a longer structure, the bytes beyond the
+ *    kernel's structure must be 0, or the call fails with E2BIG.  INFO sets these bytes to 0.
  *  - The structures in arrays (event, pending, op) and in requests of io_uring (uring_cmd) never
  *    change.  Those in mapped memory (slot, ring) change only with TIMERHEAP_LAYOUT.
  */
@@ -170,9 +169,8 @@ struct timerheap_ring {
  *	otherwise		KICK the slot
  *
  * Postpone: as a start, but replace @deadline by a compare-and-exchange, only if it is not 0.  So a
- * timer that has just expired is not started.  If the new deadline is later than the old one, a
- * KICK is rarely needed: for example if the kernel is checking the slot when the program reads
- * @queued, or has deferred the check beyond the new deadline.
+ * timer that has just expired is not started.  For a later deadline, a KICK is rarely needed: for
+ * example during a check, or if the kernel has deferred the check beyond the new deadline.
  *
  * The kernel defers the next check of a slot, so that @queued is after @deadline, if:
  *
@@ -214,18 +212,20 @@ struct timerheap_ring {
  *	  exchange expirations with 0
  *	  if it is e, full barrier (E)
  *	  read queued, deadline
- *	  queued is after the deadline,
- *	  which is not 0: KICK
+ *	  0 < deadline < queued: KICK
  *
  * (C) and (D) pair: a program that reads the new tail also reads the new slot number.
  * (E) and (F) pair: the kernel adds the number of a slot again only if @expirations is 0.  By then
  * the program has read the entry and moved head on.  So the kernel overwrites no unread entry.
  *
  * If @expirations is no longer e, the exchange fails: continue at the read of e.  If the number in
- * e is 0, there is no event, but exchange e, too: no expiry adds a slot with DISCARDED to the ring.
- * If the number is not 0 and e has DISCARDED, a stop and an expiry may restore e, and the exchange
- * would not fail.  So if e has no READING, first add it by a compare-and-exchange, then continue at
- * the read of e.  A stop removes READING, so the exchange fails after a stop.
+ * e is 0, there is no event.  Exchange e with 0 even then: an expiry adds the slot to the ring only
+ * if @expirations is 0, not DISCARDED.
+ *
+ * After a stop, the exchange must fail: the fields that were read are those of the former arming.
+ * But if e is DISCARDED + 1, a stop stores DISCARDED, and the next expiry stores DISCARDED + 1
+ * again.  So if e has DISCARDED, no READING, and a number that is not 0: exchange e with e +
+ * READING, then continue at the read of e.  A stop removes READING, and no expiry adds it.
  *
  * A slot with a period of at most half a second backs off while its event is unread.  The kernel
  * checks it after 1, 2, 4, 8, ... periods, and at least once in a second.  @deadline stays the
@@ -245,10 +245,10 @@ struct timerheap_ring {
  * @slot:        number of the slot
  * @reserved:    0
  * @expirations: expirations that were neither taken nor discarded before, at least 1.  A one-shot
- *               timer has more than 1 only if it was periodic before, threads start it at the
- *               same time, or an earlier event of it could not be copied to the program
- * @deadline:    the last deadline that has expired.  If the slot expires again while the
- *               event is read, this may be the new deadline, and the next event counts it
+ *               timer has more than 1 only if the timer was periodic before, if threads start it at
+ *               the same time, or if an earlier event could not be copied to the program
+ * @deadline:    the last deadline that has expired.  If the slot expires again while the event is
+ *               read, it may be the deadline of that expiration, which the next event counts
  * @fired:       absolute time at which the kernel found a deadline due, @deadline or a later one.
  *               Not before @deadline, unless the clock is stepped back while the event is read
  *
@@ -323,10 +323,10 @@ struct timerheap_event {
  * @started:    timers queued by a start, or by a KICK of a timer that was not queued; also timers
  *              that a call has moved to another CPU
  * @checked:    timers that expiry runs (see @runs) checked; those of kernel modules only if due
- * @requeued:   timers that were requeued because a call has modified them; timers of kernel
- *              modules, also if a run has found that they are not due yet
+ * @requeued:   timers that were requeued: a call has modified the timer, or a run has found that
+ *              a timer of a kernel module is not due yet
  * @removed:    stopped timers removed from a heap or a bucket
- * @handed_over: heaps with timers that were handed over to another CPU
+ * @handed_over: heaps that were handed over to another CPU, each with at least one timer
  * @runs:       expiry runs: each expires due timers of one heap
  * @throttled:  of @runs, those that ended because they had used up the CPU budget
  * @notified:   how often a CPU was notified that the first deadline of its heap is now earlier
@@ -340,7 +340,7 @@ struct timerheap_event {
  * With CAP_SYS_ADMIN, the fields from @entries on, without @user_cpu_percent, are those of the
  * machine, otherwise those of the user's contexts, and 0 before SETUP.  All contexts with
  * TIMERHEAP_UNLIMITED count as those of one user.  @entries and @bucketed are current values, the
- * others counters.  Two may be of different moments.  See TIMERHEAP_IOC_INFO(2) and timerheap(8).
+ * others counters.  INFO takes no lock: two fields may be of different moments.  See timerheap(8).
  */
 struct timerheap_info {
 	__u32 version;
@@ -541,20 +541,20 @@ struct timerheap_get {
  * @flags:    0 or TIMERHEAP_ABSTIME
  * @count:    out: number of events written.  It is below @min if the timeout has passed, the clock
  *            was stepped, @events can be written only in part, or a signal has arrived, see below
- * @until:    0; otherwise the absolute time until which to wait, instead of @timeout.
- *            out: 0 if the call succeeds, or fails with ECANCELED or with EFAULT for @events; the
- *            time at which a relative @timeout passes if it fails with EINTR; otherwise unchanged
+ * @until:    0; otherwise the absolute time until which to wait, instead of @timeout.  out: below
  *
  * Events that are available are taken even if the timeout has passed.  O_NONBLOCK has no effect.
- *
- * A signal handler ends the call with EINTR.  A second call with the same structure continues the
- * wait; if the program has set @until to 0, that call begins a new wait.  Without a handler, for
- * example after SIGSTOP and SIGCONT, the call continues.  TIMERHEAP_IOC_WAIT(2) has the details.
- *
  * All expirations of one slot that were not taken yet are one event: @min events need @min slots.
  * The call takes events when the ring has @min entries.  If some entries are of discarded events,
- * or another reader takes some, the call gets fewer events, and waits for the rest.  If the call
- * has got at least one event, a signal ends the call without an error, also if no handler runs.
+ * or another reader takes some, the call gets fewer events, and waits for the rest.
+ *
+ * If the call has taken an event, any signal ends the call without an error.  Otherwise only a
+ * signal handler ends the call, with EINTR: after SIGSTOP and SIGCONT it continues.  After EINTR, a
+ * second call with the same structure continues the wait, or with @until = 0 begins a new one.
+ *
+ *	success, ECANCELED, EFAULT for @events	@until becomes 0
+ *	EINTR, @until 0, @timeout relative	@until becomes the time at which @timeout passes
+ *	otherwise				@until is unchanged
  *
  * EINVAL: @min is above @nr, or above the number of slots.  ECANCELED: the clock was
  * stepped; only with TIMERHEAP_CANCEL_ON_SET.  EFAULT: not even one event can be written.
@@ -734,11 +734,11 @@ struct timerheap_advance {
  * @next:     out: the timers that were due before this time have expired, and their events are
  *            available or were taken.  TIMERHEAP_NEVER: no timer is due at any time
  *
- * The call waits for about 1 ms at most.  If a due timer has not expired by then, @next has passed.
- * @next may be earlier than the next expiry, such as the old deadline of a stopped or postponed
- * timer.  @next may be later if a periodic slot has an unread event, the program keeps changing a
- * slot, or the clock is stepped back.  @next does not cover a timer that a thread starts, changes
- * or kicks during the call or later.  A timer with slack is due at its rounded deadline.
+ * The call waits for about 1 ms at most.  If a due timer has not expired by then, @next is in the
+ * past.  @next may be before the next expiry: for example the old deadline of a postponed timer.
+ * @next may be after the next expiry in three cases: a periodic slot has an unread event, the
+ * program keeps changing a slot, or the clock is stepped back.  @next ignores timers that a thread
+ * starts, changes or kicks during the call or later.  With slack, the rounded deadline counts.
  */
 struct timerheap_sync {
 	__u32 flags;

@@ -144,7 +144,7 @@ thread_local! {
     static PLACES: RefCell<Vec<Place>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The last request to grow the context, which adds slots to it.  `Wanted`: a thread needs a slot.
+/// The last request to grow the context, that is, to add slots.  `Wanted`: a thread needs a slot.
 /// `Ended`: the driver's thread has grown the context, or has failed.  Only the driver's thread can
 /// grow the context, since only that thread has the [`Context`].
 #[derive(Debug)]
@@ -343,8 +343,8 @@ impl Drop for End {
 /// The driver that a future belongs to.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
-    /// The driver that the functions of `time` share, by a plain reference.  With a reference
-    /// count, all threads would write to one cache line for each future.
+    /// The driver that the functions of `time` share.  With an `Arc`, threads would contend for the
+    /// one reference count: each creation and each drop of a future would write to it.
     Global(&'static Shared),
     /// A driver that the program has created.
     Own(Arc<Shared>),
@@ -501,12 +501,13 @@ mod tests {
         assert_eq!(waiter.register(&waker), 2);
         assert_eq!(waiter.register(&waker), 0);
 
-        // An event with the number `former` is of the future that had the slot before.  Here
-        // count_again() discards 4 such expirations, and chooses another number for the next
-        // future.  So notify() does not count the 8 expirations, but it returns the waker.
+        // No poll takes these 4 expirations of the former future.  Then a new future gets the slot:
+        // count_again() discards the 4 expirations, and chooses the number of the new future.
         waiter.notify(former, 4);
         let number = waiter.count_again();
         assert_eq!(waiter.register(&waker), 0);
+        // This event has the former future's number.  So notify() does not count its 8 expirations,
+        // but it returns the waker.
         assert!(waiter.notify(former, 8).is_some());
         assert_eq!(waiter.register(&waker), 0);
         waiter.notify(number, 16);

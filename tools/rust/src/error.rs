@@ -31,7 +31,8 @@ pub enum Error {
     /// The caller is a signal handler, and has interrupted a library function that uses a lock.
     /// The lock is of a context whose timers the library, not the kernel, expires (`EDEADLK`).
     InSignalHandler,
-    /// An `Instant` needs a context with the monotonic clock, a `SystemTime` one with real time.
+    /// The deadline is not on the clock of the context.  An `Instant` needs a context with the
+    /// monotonic clock, and a `SystemTime` needs a context with the real-time clock.
     WrongClock,
     /// The timer is of another context than the [`Kicks`](crate::Kicks), a list of timers.  One
     /// later call makes the kernel or the library check all timers of the list.

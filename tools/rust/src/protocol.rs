@@ -12,7 +12,8 @@
 //! functions are marked `#[inline]`, so that the compiler can inline them into a program.
 //!
 //! The program and the kernel each write one field, then read the other.  So the kernel reads the
-//! new deadline, or the program reads CHECKING or a later value, and makes a KICK if necessary:
+//! new deadline, or the program reads CHECKING or the value that the kernel stores in `queued`
+//! after the check.  The program makes a KICK if it reads 0, CHECKING or a time after the deadline:
 //!
 //! ```text
 //! the program                       the kernel
@@ -212,12 +213,15 @@ impl Library {
 
     /// If the event of an idle timer is unread, discard its expirations.  Return: how many.
     ///
-    /// The caller has exchanged `deadline` with 0, or has read 0 in it by an acquire load.  After
-    /// that, this function reads `queued`.  If `queued` is CHECKING, a check is running, and may be
-    /// about to add an expiration.  So the C library makes a KICK, which waits for the end of the
-    /// check.  Otherwise no check will add an expiration of the former arming.  This needs the
-    /// order of the two accesses, `deadline` before `queued`.  After the exchange, barriers (A) and
-    /// (B) at the top of this file ensure the order.  After the load, the acquire ensures it.
+    /// A check that has read the former deadline may be about to add an expiration.  `queued` is
+    /// CHECKING until the end of that check.  So if this function reads CHECKING, the C library
+    /// makes a KICK, which waits for the end of the check.  A value older than CHECKING would hide
+    /// the check.  This function reads no older value, for one of two reasons:
+    ///
+    ///  - The caller has exchanged `deadline` with 0, and the check has missed that 0.  Then
+    ///    barriers (A) and (B) at the top of this file prevent an older value.
+    ///  - The caller has read, by an acquire load, the 0 that the check stored in `deadline` after
+    ///    CHECKING.
     #[inline]
     fn discard(&self, slot: &sys::Slot, number: u32) -> u64 {
         if slot.queued.load(SeqCst) == sys::TIMERHEAP_CHECKING
@@ -331,20 +335,22 @@ fn needs_kick(slot: &sys::Slot, deadline: u64) -> bool {
 /// periodic timer has expired while its former event was unread.  The answer is also true during a
 /// check.  If the answer is true, the caller kicks the slot.
 fn backs_off(slot: &sys::Slot) -> bool {
-    // next_in_ring() calls this function before and after (E), its exchange of `expirations` with
-    // 0.  In a check, the kernel stores CHECKING in `queued`, and then adds to `expirations`: (F).
-    // At the end of the check, the kernel stores the time of the next check in `queued`.  If the
-    // slot backs off, that time is after the deadline.  So if (E) takes what (F) has added, this
-    // load reads CHECKING or that time.  The call before (E) may read an older `queued`, and return
-    // a wrong answer, which the call after (E) corrects.
+    // A check stores CHECKING in `queued`, then adds to `expirations` by barrier (F), then stores
+    // the time of the next check in `queued`.  If (F) finds that `expirations` is not 0, the slot
+    // backs off: the time of the next check is after the deadline.
+    //
+    // next_in_ring() calls this function before and after barrier (E), which exchanges
+    // `expirations` with 0.  If (E) takes what (F) has added, the second call reads CHECKING or the
+    // time of the next check.  If (F) is after (E), (F) finds 0, and the slot does not back off.
+    // The first call may read an older `queued`: the second call corrects a wrong answer.
     let queued = slot.queued.load(Relaxed);
     let deadline = slot.deadline.load(Relaxed);
 
     deadline != 0 && queued > deadline
 }
 
-/// Replace the word `expirations` of a slot by `new` if it is `old`.  Return: whether it was; if it
-/// was not, `old` becomes the present word.
+/// If the word `expirations` of a slot is `old`, replace it by `new`, and return true.  Otherwise
+/// store the present word in `old`, and return false.
 fn exchange(expirations: &AtomicU64, old: &mut u64, new: u64) -> bool {
     match expirations.compare_exchange(*old, new, SeqCst, Acquire) {
         Ok(_) => true,

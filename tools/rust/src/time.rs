@@ -8,9 +8,10 @@
 //! the timers, the limit is the parameter `max_slots` of the kernel module.
 //!
 //! Any thread may create, poll and drop the futures.  A future starts its timer when it is first
-//! polled.  A poll and a drop usually make no system call.  The exceptions are those of
-//! [`Timer`](crate::Timer) and [`Handle::timer`](crate::Handle::timer), a growth of the context,
-//! and a lock that another thread holds.
+//! polled.  A poll and a drop usually make no system call.  The first poll may make one to create
+//! the timer ([`Handle::timer`](crate::Handle::timer)), to start it ([`Timer`](crate::Timer)), or
+//! to let the context grow.  Any poll or drop may make one while the kernel is checking the timer,
+//! or to wait for a lock that another thread holds.
 //!
 //! # Panics
 //!
@@ -158,8 +159,8 @@ impl Future for Sleep {
         }
         let is_first = sleep.place.is_none();
         let source = &sleep.source;
-        // First panic in a child of fork(): a thread that does not exist in the child may hold the
-        // lock of the waiter, which has the task's waker.
+        // In a child of fork(), panic before register() below takes the waiter's lock.  A thread of
+        // the parent may have held the lock during fork(), and no thread of the child releases it.
         source.must_serve();
         let place = sleep.place.get_or_insert_with(|| expect(source.place()));
         // Register the waker before the deadline is read below.  So if the timer expires after the

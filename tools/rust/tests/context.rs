@@ -120,9 +120,9 @@ fn postpone_moves_only_a_pending_timer() {
     assert_eq!(timer.postpone(at(50)), Ok(true));
     assert_eq!(context.advance(at(49)), Ok(0));
     assert_eq!(timer.postpone(at(60)), Ok(true));
-    // At the time 10, the engine has read the deadline 50.  So it will read the deadline again at
-    // the time 50, early enough for 55.  So the postponement from 60 to 55 needs no KICK, a call
-    // that would make the engine read the deadline now.
+    // At the time 10, the engine has read the deadline 50, and has planned the next check for 50.
+    // The postponement to 60 did not change that plan.  A check at 50 is early enough for 55, too.
+    // So the next call makes no KICK, which would let the engine read the deadline at once.
     assert_eq!(timer.postpone(at(55)), Ok(true));
     assert_eq!(context.advance(at(56)), Ok(1));
     assert_eq!(context.next_event().unwrap().fired, at(55));
@@ -183,8 +183,8 @@ fn event_taken_after_a_delay_counts_all_periods_that_have_passed() {
         let event = context.next_event().unwrap();
         last += event.expirations;
         // The event counts all periods that had passed before it was taken, and no period twice.
-        // If the timer expires during next_event(), event.deadline may be one period after the
-        // last counted one.  Then the next event counts that period.
+        // If the timer expires during next_event(), event.deadline may be the deadline of that
+        // expiration.  But only the next event counts that expiration.
         let periods = 1 + (event.deadline - first).as_nanos() / MSEC.as_nanos();
         assert!(periods == u128::from(last) || periods == u128::from(last) + 1);
         assert!(event.deadline + MSEC > before);

@@ -153,8 +153,9 @@ fn postponed_timer_does_not_expire_before_its_last_deadline() {
         for round in 1..=2000 {
             timer.start(200 * USEC).unwrap();
             for _ in 0..20 {
-                // The timer may expire before the store below.  Then the consumer compares `fired`
-                // with the deadline of the last store, which is not later than this one.
+                // The timer may expire before `deadline` is stored below.  Then the consumer
+                // compares `fired` with a former deadline.  A former deadline is not later than
+                // `deadline`, so the consumer's assertion does not fail wrongly.
                 let deadline = timer.handle().now() + 150 * USEC;
                 if timer.postpone(deadline).unwrap() {
                     set[index].store(deadline.as_nanos(), Ordering::SeqCst);
