@@ -297,7 +297,7 @@ uint64_t __timerheap_discard_expirations(struct timerheap *th, uint32_t slot);
 /*
  * If the event of an idle timer is unread, discard its expirations.  Return: how many.
  *
- * The caller has exchanged @deadline with 0, or has read 0 in it by an acquire load.  A check stores
+ * The caller has exchanged @deadline with 0, or has read 0 there by an acquire.  A check stores
  * CHECKING in @queued, reads @deadline, may add to @expirations, and stores another value in
  * @queued.  If it has read the old deadline, (A) and (B) below, or the acquire, order its store of
  * CHECKING before the load here.  So it can be about to add only if this function reads CHECKING.
