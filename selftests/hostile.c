@@ -323,7 +323,7 @@ TEST_F_TIMEOUT(hostile, timers_of_other_contexts_expire_once_and_not_early_despi
  */
 #define BUSY	64
 
-TEST_F(hostile, cpu_limit_of_user_bounds_checks_of_slots_that_stores_postpone)
+TEST_F(hostile, kernel_limits_cpu_time_of_checks_if_program_stores_later_deadlines)
 {
 	struct timerheap_info before, after;
 	struct shared shared;

@@ -488,7 +488,7 @@ static int step_through_sort(pid_t pid, const struct timerheap_ring *ring, struc
  * A program may be killed after any instruction of timerheap_sync(), which sorts the events in
  * shared memory.  Whatever that instruction was, the successor finds the event of each slot once.
  */
-TEST_F(adopt, successor_finds_each_event_once_after_kill_during_sort)
+TEST_F(adopt, successor_finds_each_event_once_if_predecessor_dies_while_sorting)
 {
 	static struct sorted states[512];
 	struct timerheap *th, *next;

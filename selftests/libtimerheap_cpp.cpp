@@ -372,7 +372,7 @@ TEST(contexts_and_timers_can_be_moved_but_not_copied)
 	static_assert(!accepts<steady_clock, int>);
 }
 
-TEST(start_and_stop_count_lost_expirations_and_postpone_reports_pending)
+TEST(start_and_stop_and_postpone_return_whether_timer_was_pending)
 {
 	theap::context<manual> context(1);
 	theap::timer<manual> timer(context);
@@ -504,7 +504,7 @@ TEST(event_of_periodic_timer_counts_all_periods)
 	EXPECT(context.advance(876600h) == 0);
 }
 
-TEST(advance_ends_at_max_expirations_and_1_ns_before_time_point_max)
+TEST(advance_ends_at_limit_of_expirations_or_1_ns_before_latest_time)
 {
 	theap::context<manual> context(2);
 	theap::timer<manual> a(context), b(context);
@@ -525,7 +525,7 @@ TEST(advance_ends_at_max_expirations_and_1_ns_before_time_point_max)
 	EXPECT(context.now() == manual_time::max() - 1ns);
 }
 
-TEST(flush_and_destructor_of_kicks_object_kick_its_collected_timers)
+TEST(timers_of_kicks_object_expire_after_its_flush_or_destruction)
 {
 	theap::context context(600);
 	std::vector<theap::timer<>> timers;
@@ -656,7 +656,7 @@ TEST(dispatch_after_exception_calls_the_remaining_functions)
 	EXPECT(loop.dispatch() == 1 && calls == 3);
 }
 
-TEST(dispatch_calls_at_most_max_functions_in_order)
+TEST(dispatch_calls_functions_in_deadline_order_up_to_given_number)
 {
 	theap::loop<manual> loop(11);
 	std::vector<theap::callback_timer<std::function<void()>, manual>> timers;

@@ -423,7 +423,7 @@ TEST_F(engines, descriptor_of_engine_in_process_is_readable_from_first_deadline)
 }
 
 /* With a manual clock the descriptor is readable while the ring has an entry. */
-TEST_F(engines, descriptor_of_engine_in_process_is_readable_after_advance)
+TEST_F(engines, descriptor_of_library_engine_becomes_readable_if_advance_makes_event)
 {
 	struct timerheap *th = open_in_process(TIMERHEAP_CLOCK_MANUAL);
 	int fd = th ? timerheap_fd(th) : -1;
@@ -485,7 +485,7 @@ static int make_event(struct timerheap *th, uint32_t slot)
  * The library serves this context in the process.  Each start of a due timer makes an epoll edge,
  * and so does an advance that expires one, even if the descriptor is still readable.
  */
-TEST_F(engines, kick_in_process_makes_epoll_edge_while_descriptor_is_readable)
+TEST_F(engines, new_event_makes_epoll_edge_even_if_descriptor_is_still_readable)
 {
 	static const clockid_t clocks[] = { CLOCK_MONOTONIC, TIMERHEAP_CLOCK_MANUAL };
 	struct timerheap_event event;
@@ -539,7 +539,7 @@ TEST_F(engines, taking_a_part_of_the_events_makes_epoll_edge_for_the_rest)
 }
 
 /* A report of a clock step by timerheap_wait() leaves the descriptor readable if events remain. */
-TEST_F(engines, report_of_step_does_not_make_descriptor_with_event_unreadable)
+TEST_F(engines, unread_event_keeps_descriptor_readable_after_wait_reports_clock_step)
 {
 	struct timerheap_setup setup = {
 		.clock = CLOCK_REALTIME, .slots = 4,
@@ -559,7 +559,7 @@ TEST_F(engines, report_of_step_does_not_make_descriptor_with_event_unreadable)
 }
 
 /* If an event is unread, a start after a step back of the clock leaves the descriptor readable. */
-TEST_F(engines, kick_after_step_back_does_not_make_descriptor_with_event_unreadable)
+TEST_F(engines, unread_event_keeps_descriptor_readable_if_start_follows_clock_step)
 {
 	struct timerheap *th = open_in_process(CLOCK_REALTIME);
 

@@ -263,7 +263,7 @@ TEST_F(grow, reopen_in_child_opens_as_many_slots_as_parent_has)
 }
 
 /* A program that opens the context by its descriptor gets the slots that GROW has added. */
-TEST_F(grow, open_fd_of_grown_context_gets_all_of_its_slots)
+TEST_F(grow, program_that_adopts_context_can_use_slots_that_grow_has_added)
 {
 	struct timerheap *th;
 	int fd;

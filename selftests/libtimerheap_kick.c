@@ -73,7 +73,7 @@ TEST_F(kick, flush_keeps_the_slots_that_it_has_not_kicked)
 }
 
 /* -ENOENT states that all other slots were kicked.  A flush that keeps a slot returns its error. */
-TEST_F(kick, flush_returns_the_error_of_the_slot_that_it_keeps)
+TEST_F(kick, flush_returns_error_of_unkicked_slot_if_another_slot_does_not_exist)
 {
 	self->kicks = (struct timerheap_kicks){ .nr = 3, .slots = { SLOTS, 0, 1 } };
 	left = 2;
@@ -86,7 +86,7 @@ TEST_F(kick, flush_returns_the_error_of_the_slot_that_it_keeps)
  * If a start fills the list, it flushes the list, and leaves an error of the flush to the next
  * flush: the start has added its slot.
  */
-TEST_F(kick, start_that_fills_the_list_succeeds_although_the_flush_fails)
+TEST_F(kick, deferred_start_succeeds_even_if_flush_of_full_kick_list_fails)
 {
 	left = 0;
 	for (uint32_t slot = 0; slot < KICKS; slot++)
@@ -102,7 +102,7 @@ TEST_F(kick, start_that_fills_the_list_succeeds_although_the_flush_fails)
  * If a failed flush has left the list full, the next start kicks its slot alone.  It returns the
  * error of that KICK, not of the flush that it tries then.
  */
-TEST_F(kick, start_with_a_full_list_returns_the_error_of_its_own_kick)
+TEST_F(kick, deferred_start_returns_only_error_of_its_slot_if_kick_list_is_full)
 {
 	uint32_t slot = 0;
 

@@ -98,7 +98,7 @@ TEST(engine_in_process_refuses_program_of_protocol_2)
 }
 
 /* If the kernel has another layout than the library, or no device, the process serves timers. */
-TEST(engine_in_process_is_chosen_if_kernel_has_another_layout)
+TEST(library_serves_timers_itself_if_kernel_has_another_memory_layout)
 {
 	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 1 };
 	struct timerheap *th;

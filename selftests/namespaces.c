@@ -244,7 +244,7 @@ TEST_F(namespace, absolute_timeout_of_wait_is_on_clock_of_namespace)
  * The offset of the namespace is applied to all deadlines except TIMERHEAP_NEVER.  No sum of a
  * deadline and the offset overflows.
  */
-TEST_F(namespace, offset_is_not_applied_to_timerheap_never)
+TEST_F(namespace, infinite_deadline_stays_infinite_despite_offset_of_namespace)
 {
 	struct timerheap_event event;
 

@@ -414,7 +414,7 @@ TEST_F(protocol, kick_ends_at_first_bad_slot_number)
  */
 
 /* take_event(), read() and WAIT take events in turn, and get each event once, in order. */
-TEST_F(protocol, each_event_is_taken_once_if_memory_reader_read_and_wait_alternate)
+TEST_F(protocol, each_event_is_taken_once_if_memory_reads_and_system_calls_alternate)
 {
 	struct th_map *map = &self->map;
 	struct timerheap_event event;

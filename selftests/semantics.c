@@ -303,7 +303,7 @@ TEST_F(go, longest_period_does_not_overflow)
  * takes the events.  Each START but the first discards the expiration that the previous START of
  * the timer has made.  The test counts the discarded expirations, too (th_discarded).
  */
-TEST_F_TIMEOUT(go, each_of_50000_zero_span_armings_expires, 100)
+TEST_F_TIMEOUT(go, each_of_50000_starts_of_due_timers_makes_one_expiration, 100)
 {
 	const int total = 50000;
 	struct timerheap_event events[64];

@@ -96,7 +96,7 @@ TEST(timers_expire_after_resume)
  * ALARM clock, for the earliest deadline of those timers.  The timer with that deadline expires
  * after the resume.
  */
-TEST(alarm_of_timerfd_wakes_machine_for_a_deadline)
+TEST(program_can_wake_machine_for_timerheap_deadline_by_timerfd_alarm)
 {
 	struct itimerspec alarm = {};
 	int fd, alarm_fd = timerfd_create(CLOCK_BOOTTIME_ALARM, 0);

@@ -271,7 +271,7 @@ TEST_F(taken, taking_the_event_ends_back_off_of_ticker)
  * make the kernel check the slot at once.  The kernel checks a slot with an unread event at least
  * every second.  So the next event follows at the queued check, at most a second later.
  */
-TEST_F(ticker, next_check_is_at_most_1_s_after_event_is_taken_without_kick)
+TEST_F(ticker, kernel_checks_ticker_within_1_s_even_if_reader_makes_no_kick)
 {
 	const int64_t period = 10 * MSEC;
 	struct timerheap_slot *slot = &self->map.slots[0];
@@ -302,7 +302,7 @@ TEST_F(ticker, next_check_is_at_most_1_s_after_event_is_taken_without_kick)
  * While a ticker's event is unread, the ticker backs off: the kernel checks it less often.  KICK,
  * which checks the slot at once, and START end the back-off, although the event stays unread.
  */
-TEST_F(ticker, kick_and_start_end_the_back_off)
+TEST_F(ticker, call_of_kick_or_start_ends_back_off_of_ticker_with_unread_event)
 {
 	const int64_t period = 100 * MSEC;
 	struct timerheap_event event;

@@ -218,7 +218,7 @@ static ktime_t return_next_period(struct probe *probe, ktime_t when, ktime_t now
 }
 
 /* A timer whose function returns the next deadline is a ticker.  The ticker does not drift. */
-static void api_function_that_returns_next_deadline_restarts_timer_without_drift(struct kunit *test)
+static void api_timer_restarts_without_drift_if_its_function_returns_a_deadline(struct kunit *test)
 {
 	struct probe *p = probe_make(test);
 	ktime_t first = ktime_add_ms(ktime_get(), 2);
@@ -769,7 +769,7 @@ static struct kunit_case api_cases[] = {
 	KUNIT_CASE(api_init_accepts_4_clocks),
 	KUNIT_CASE(api_stopped_timer_does_not_expire),
 	KUNIT_CASE(api_modify_changes_pending_timer_and_starts_no_idle_timer),
-	KUNIT_CASE(api_function_that_returns_next_deadline_restarts_timer_without_drift),
+	KUNIT_CASE(api_timer_restarts_without_drift_if_its_function_returns_a_deadline),
 	KUNIT_CASE(api_forward_returns_first_deadline_of_ticker_after_now),
 	KUNIT_CASE(api_start_in_function_overrides_return_value_of_function),
 	KUNIT_CASE(api_stop_in_function_overrides_return_value_of_function),

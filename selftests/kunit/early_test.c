@@ -298,7 +298,7 @@ static const struct theap_timer_ops stopped_ops = {
 	.check = stopped_check, .expire = postponing_expire,
 };
 
-static void early_run_dequeues_timer_if_check_and_expire_return_no_deadline(struct kunit *test)
+static void early_timer_is_dequeued_if_its_operations_return_no_next_deadline(struct kunit *test)
 {
 	struct test_timer *t = test_crowd(test, 1);
 
@@ -333,7 +333,7 @@ static const struct theap_timer_ops idle_ops = { .expire = idle_expire, .functio
  * check, a day ahead.  The run gives the timer no heap entry of its own for that time.  The run
  * puts the timer into an early bucket, which is due before its timers.
  */
-static void early_bucket_gets_expired_timer_that_stays_queued(struct kunit *test)
+static void early_bucket_receives_expired_timer_if_its_next_check_is_far_ahead(struct kunit *test)
 {
 	struct test_timer *t = test_crowd(test, 1);
 
@@ -479,7 +479,7 @@ static void start_and_move(struct test_timer *t, unsigned int nr, s64 at)
  * timer has the same deadline as the one that left just before.  Then the timer gets a bucket that
  * is due at that deadline, as t[1] and t[2] do.
  */
-static void early_bucket_that_is_due_moves_timers_of_equal_deadline_to_bucket(struct kunit *test)
+static void early_bucket_moves_timers_with_equal_deadlines_into_another_bucket(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_crowd(test, 5);
@@ -637,7 +637,7 @@ static void early_timer_moved_out_of_due_bucket_expires_in_next_batch(struct kun
  * be more than a batch expires.  Until all have expired, @first of the queue, its first deadline,
  * is not later than their deadline.
  */
-static void early_first_deadline_of_queue_counts_due_timers_not_yet_expired(struct kunit *test)
+static void early_first_deadline_is_not_later_than_deadlines_of_unexpired_timers(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	unsigned int i, nr = 10 * THEAP_BATCH;
@@ -693,17 +693,17 @@ static struct kunit_case early_cases[] = {
 	KUNIT_CASE(early_bucket_timers_expire_in_order_of_deadlines_if_run_is_late),
 	KUNIT_CASE(early_bucket_that_was_freed_gets_no_more_timers),
 	KUNIT_CASE(early_timer_moves_to_another_early_bucket_if_check_postpones_it),
-	KUNIT_CASE(early_run_dequeues_timer_if_check_and_expire_return_no_deadline),
-	KUNIT_CASE(early_bucket_gets_expired_timer_that_stays_queued),
+	KUNIT_CASE(early_timer_is_dequeued_if_its_operations_return_no_next_deadline),
+	KUNIT_CASE(early_bucket_receives_expired_timer_if_its_next_check_is_far_ahead),
 	KUNIT_CASE(early_timers_each_in_own_bucket_expire_in_order_if_run_is_late),
 	KUNIT_CASE(early_crowded_queue_allocates_spare_buckets_and_trim_frees_none),
 	KUNIT_CASE(early_timer_deadline_ignores_slack_set_after_start),
-	KUNIT_CASE(early_bucket_that_is_due_moves_timers_of_equal_deadline_to_bucket),
+	KUNIT_CASE(early_bucket_moves_timers_with_equal_deadlines_into_another_bucket),
 	KUNIT_CASE(early_timers_due_soon_get_no_bucket_if_few_buckets_are_spare),
 	KUNIT_CASE(early_bucket_with_many_timers_delays_no_due_timer_outside_it),
 	KUNIT_CASE(early_bucket_that_is_due_gets_no_more_timers),
 	KUNIT_CASE(early_timer_moved_out_of_due_bucket_expires_in_next_batch),
-	KUNIT_CASE(early_first_deadline_of_queue_counts_due_timers_not_yet_expired),
+	KUNIT_CASE(early_first_deadline_is_not_later_than_deadlines_of_unexpired_timers),
 	KUNIT_CASE(early_bucket_in_late_run_delays_no_timer_with_earlier_deadline),
 	{}
 };

@@ -323,7 +323,7 @@ static void heap_extraction_extracts_all_entries_if_all_are_due(struct kunit *te
  * position 7 is behind its end.  Then pushes put an entry at position 7.  The extraction must not
  * go on below this entry: it must have ended when the heap lost the hole.
  */
-static void heap_extraction_ends_when_removals_drop_the_hole_it_paused_at(struct kunit *test)
+static void heap_extraction_ends_if_heap_shrinks_below_position_of_the_pause(struct kunit *test)
 {
 	static const s64 first[] = { 10, 500, 501, 502, 20 };
 	struct model *model = model_make(test, 60);
@@ -423,7 +423,7 @@ static void heap_directory_doubles_when_full_and_moves_no_entry(struct kunit *te
  * - "one" and "two" allocate at 64 segments, so both allocate a larger directory.  Both add
  *   a segment.  The heap takes the directory of "one".  The test frees the directory of "two".
  */
-static void heap_takes_only_one_directory_from_concurrent_growths(struct kunit *test)
+static void heap_keeps_one_segment_directory_if_two_callers_grow_it_at_once(struct kunit *test)
 {
 	struct theap_growth one, two, late;
 	struct theap_heap heap = {};
@@ -645,10 +645,10 @@ static struct kunit_case heap_cases[] = {
 	KUNIT_CASE(heap_accepts_equal_and_extreme_keys),
 	KUNIT_CASE(heap_extracts_only_due_entries),
 	KUNIT_CASE(heap_extraction_extracts_all_entries_if_all_are_due),
-	KUNIT_CASE(heap_extraction_ends_when_removals_drop_the_hole_it_paused_at),
+	KUNIT_CASE(heap_extraction_ends_if_heap_shrinks_below_position_of_the_pause),
 	KUNIT_CASE(heap_trim_keeps_one_spare_segment),
 	KUNIT_CASE(heap_directory_doubles_when_full_and_moves_no_entry),
-	KUNIT_CASE(heap_takes_only_one_directory_from_concurrent_growths),
+	KUNIT_CASE(heap_keeps_one_segment_directory_if_two_callers_grow_it_at_once),
 	KUNIT_CASE(heap_largest_heap_cannot_grow),
 	KUNIT_CASE(heap_random_keys_across_segments_agree_with_oracle),
 	KUNIT_CASE(heap_random_operations_in_small_heaps_agree_with_oracle),

@@ -64,7 +64,7 @@ static void hotplug_timers_expire_once_if_hand_over_interrupts_extraction(struct
 }
 
 /* After a queue was handed over, its timers expire, and later starts notify the new owning CPU. */
-static void hotplug_handed_over_queue_expires_timers(struct kunit *test)
+static void hotplug_timers_expire_after_hand_over_of_queue_to_another_cpu(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 10);
 	struct theap_queue *queue = test_queue();
@@ -114,7 +114,7 @@ static void hotplug_pending_timer_stays_in_its_queue_during_hand_over(struct kun
  * The rank of a CPU for a queue shows how well the CPU suits the queue: 0 is best.  If the CPU that
  * drives a queue has rank 0, theap_cpu_online() for that CPU hands the queue over to no other CPU.
  */
-static void hotplug_online_callback_does_not_move_queue_of_best_ranked_cpu(struct kunit *test)
+static void hotplug_online_callback_leaves_queue_on_cpu_that_suits_it_best(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue(), *second = test_second_queue(test);
 	struct test_timer *t = test_timers(test, 1);
@@ -179,8 +179,8 @@ static void hotplug_two_different_cpus_are_chosen_for_queues_of_offline_cpu(stru
 static struct kunit_case hotplug_cases[] = {
 	KUNIT_CASE(hotplug_pending_timer_stays_in_its_queue_during_hand_over),
 	KUNIT_CASE(hotplug_timers_expire_once_if_hand_over_interrupts_extraction),
-	KUNIT_CASE(hotplug_handed_over_queue_expires_timers),
-	KUNIT_CASE(hotplug_online_callback_does_not_move_queue_of_best_ranked_cpu),
+	KUNIT_CASE(hotplug_timers_expire_after_hand_over_of_queue_to_another_cpu),
+	KUNIT_CASE(hotplug_online_callback_leaves_queue_on_cpu_that_suits_it_best),
 	KUNIT_CASE(hotplug_queue_moves_from_isolated_cpu_and_does_not_return),
 	KUNIT_CASE(hotplug_two_different_cpus_are_chosen_for_queues_of_offline_cpu),
 	{}

@@ -99,7 +99,7 @@ static void add_node(struct kunit *test, struct model *model, u32 i, u32 list, u
  * free, a node can still move from a list to the heap, and back.  The removal frees one position,
  * and the addition needs one.
  */
-static void list_node_moves_to_heap_and_back_if_memory_of_heap_is_full(struct kunit *test)
+static void list_node_moves_between_list_and_heap_if_heap_memory_is_full(struct kunit *test)
 {
 	struct model *model = kunit_kzalloc(test, sizeof(*model), GFP_KERNEL);
 	u32 i, nr = 0;
@@ -210,7 +210,7 @@ static void list_random_moves_to_and_from_heap_agree_with_model(struct kunit *te
 }
 
 static struct kunit_case list_cases[] = {
-	KUNIT_CASE(list_node_moves_to_heap_and_back_if_memory_of_heap_is_full),
+	KUNIT_CASE(list_node_moves_between_list_and_heap_if_heap_memory_is_full),
 	KUNIT_CASE(list_nodes_move_out_of_a_segment_before_trim_frees_it),
 	KUNIT_CASE(list_random_moves_to_and_from_heap_agree_with_model),
 	{}

@@ -111,7 +111,7 @@ static void move_of_timer_in_inbox_is_refused(struct kunit *test)
  * extraction.  During a bulk extraction in the other queue, a change of a timer leaves the timer in
  * that queue.
  */
-static void move_during_extraction_is_refused(struct kunit *test)
+static void move_of_timer_out_of_queue_is_refused_while_run_extracts_due_timers(struct kunit *test)
 {
 	struct test_timer *t = timers_elsewhere(test, 2);
 	unsigned int budget = 10;
@@ -183,7 +183,7 @@ static void move_is_rate_limited(struct kunit *test)
 static struct kunit_case move_cases[] = {
 	KUNIT_CASE(move_start_or_modify_moves_timer_to_queue_of_calling_cpu),
 	KUNIT_CASE(move_of_timer_in_inbox_is_refused),
-	KUNIT_CASE(move_during_extraction_is_refused),
+	KUNIT_CASE(move_of_timer_out_of_queue_is_refused_while_run_extracts_due_timers),
 	KUNIT_CASE(move_is_skipped_without_wait_if_lock_of_old_queue_is_held),
 	KUNIT_CASE(move_of_timer_to_bucket_of_another_queue_moves_reservation_too),
 	KUNIT_CASE(move_is_rate_limited),

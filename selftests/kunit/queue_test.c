@@ -459,7 +459,7 @@ static void queue_waker_is_called_once_per_run(struct kunit *test)
  * second run request the waker, that run calls it, too.  Here 9 timers of the second run request
  * the waker, and the second run calls it once.
  */
-static void queue_callback_requested_in_two_runs_is_called_even_if_one_is_stuck(struct kunit *test)
+static void queue_run_calls_its_callback_even_if_a_stuck_run_has_the_same_one(struct kunit *test)
 {
 	struct theap_waker shared = { .function = count_wake };
 	struct theap_waker unshared = { .function = count_wake };
@@ -492,7 +492,7 @@ static void count_slow_wake(struct theap_waker *waker)
  * take is charged to the CPU budget.  So a run is throttled before it has called 2 * THEAP_BATCH
  * wakers.
  */
-static void queue_wakers_are_charged_to_budget(struct kunit *test)
+static void queue_run_charges_time_of_requested_callbacks_to_cpu_budget(struct kunit *test)
 {
 	const unsigned int nr = 1000;
 	struct theap_waker *wakers = kunit_kcalloc(test, nr, sizeof(*wakers), GFP_KERNEL);
@@ -555,7 +555,7 @@ static void queue_run_calls_wakers_before_it_expires_newly_due_timers(struct kun
 }
 
 /* If a function always restarts its timer at a past deadline, the run is throttled and ends. */
-static void queue_restart_in_the_past_is_throttled(struct kunit *test)
+static void queue_run_is_throttled_if_function_restarts_timer_at_past_deadline(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 1);
@@ -723,10 +723,10 @@ static struct kunit_case queue_cases[] = {
 	KUNIT_CASE(queue_start_stop_and_postpone_work_despite_extraction_holes),
 	KUNIT_CASE(queue_stop_sync_dequeues_timer_despite_hole_at_end_of_heap),
 	KUNIT_CASE(queue_waker_is_called_once_per_run),
-	KUNIT_CASE(queue_callback_requested_in_two_runs_is_called_even_if_one_is_stuck),
+	KUNIT_CASE(queue_run_calls_its_callback_even_if_a_stuck_run_has_the_same_one),
 	KUNIT_CASE(queue_run_calls_wakers_before_it_expires_newly_due_timers),
-	KUNIT_CASE(queue_wakers_are_charged_to_budget),
-	KUNIT_CASE(queue_restart_in_the_past_is_throttled),
+	KUNIT_CASE(queue_run_charges_time_of_requested_callbacks_to_cpu_budget),
+	KUNIT_CASE(queue_run_is_throttled_if_function_restarts_timer_at_past_deadline),
 	KUNIT_CASE(queue_stop_sync_waits_for_function),
 	{}
 };

@@ -172,7 +172,7 @@ static u32 ring_removed(struct theap_ring *ring)
  *
  * Grow a ring that has 0 to 8 numbers, for each head from 2^32 - 8 through 0 to 8.
  */
-static void ring_growth_keeps_order_of_numbers(struct kunit *test)
+static void ring_growth_keeps_slot_numbers_in_order(struct kunit *test)
 {
 	u32 head, count, i, slot;
 
@@ -285,7 +285,7 @@ static void ring_growth_loses_no_slot_number_added_by_concurrent_cpus(struct kun
 static struct kunit_case ring_cases[] = {
 	KUNIT_CASE(ring_size_is_a_power_of_2),
 	KUNIT_CASE(ring_returns_slot_numbers_in_order),
-	KUNIT_CASE(ring_growth_keeps_order_of_numbers),
+	KUNIT_CASE(ring_growth_keeps_slot_numbers_in_order),
 	KUNIT_CASE(ring_growth_terminates_for_any_head_written_by_program),
 	KUNIT_CASE(ring_growth_loses_no_slot_number_added_by_concurrent_cpus),
 	KUNIT_CASE(ring_of_8_entries_returns_at_most_8_numbers_for_any_head),

@@ -144,7 +144,7 @@ static void room_restart_of_due_timer_succeeds_in_full_heap(struct kunit *test)
  * Two timers have their reservations, one heap position each, in a second queue.  A start uses the
  * queue that @placement selects, test_queue(), if that has room, and otherwise the second queue.
  */
-static void room_start_uses_queue_of_reservation_if_placement_queue_is_full(struct kunit *test)
+static void room_start_uses_queue_with_reservation_if_selected_queue_is_full(struct kunit *test)
 {
 	struct theap_queue *second = test_second_queue(test);
 	struct test_timer *t = test_timers(test, 2);
@@ -423,7 +423,7 @@ static struct kunit_case room_cases[] = {
 	KUNIT_CASE(room_reservation_grows_heap_by_many_segments),
 	KUNIT_CASE(room_failed_reservation_changes_nothing),
 	KUNIT_CASE(room_restart_of_due_timer_succeeds_in_full_heap),
-	KUNIT_CASE(room_start_uses_queue_of_reservation_if_placement_queue_is_full),
+	KUNIT_CASE(room_start_uses_queue_with_reservation_if_selected_queue_is_full),
 	KUNIT_CASE(room_timer_does_not_move_to_queue_without_room),
 	KUNIT_CASE(room_trim_keeps_reserved_segments),
 	KUNIT_CASE(room_buckets_reserve_heap_positions_until_they_are_freed),

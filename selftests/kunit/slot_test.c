@@ -337,7 +337,7 @@ static void slot_back_off_lasts_at_most_one_second_or_one_period(struct kunit *t
  * Contention: a program keeps storing to the slot.  If that keeps a check from adding to
  * @expirations, the next check follows after the minimum period, even if the last event is unread.
  */
-static void slot_check_that_fails_to_add_expirations_does_not_back_off(struct kunit *test)
+static void slot_does_not_back_off_if_check_cannot_add_to_expiration_count(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
@@ -415,7 +415,7 @@ static void slot_fields_agree_with_timer_after_start_modify_stop(struct kunit *t
  * KICK acts on the stored deadline.  If the deadline is 0, KICK stops the slot.  If the
  * deadline is due, the slot expires.  If the deadline is later, the slot's timer is queued.
  */
-static void slot_kick_acts_on_stored_deadline_that_is_0_or_due_or_later(struct kunit *test)
+static void slot_kick_queues_or_expires_or_stops_timer_by_stored_deadline(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
@@ -565,7 +565,7 @@ static void slot_stop_discards_expirations_that_check_failed_to_add(struct kunit
  * A DRAIN stops a slot, but unlike STOP it discards no expirations.  It adds to @expirations those
  * that a check could not add for contention.
  */
-static void slot_drain_adds_expirations_that_check_failed_to_add(struct kunit *test)
+static void slot_drain_adds_expirations_to_count_if_check_could_not_add_them(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
@@ -596,7 +596,7 @@ static void slot_drain_adds_expirations_that_check_failed_to_add(struct kunit *t
  * pending slot, it adds to @expirations those that a check could not add.  If the slot is idle,
  * START discards the expirations that no reader has taken.
  */
-static void slot_start_of_pending_slot_adds_expirations_that_check_failed_to_add(struct kunit *test)
+static void slot_start_adds_expirations_to_count_if_check_could_not_add_them(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
@@ -726,16 +726,16 @@ static struct kunit_case slot_cases[] = {
 	KUNIT_CASE(slot_unread_ticker_backs_off),
 	KUNIT_CASE(slot_ticker_does_not_back_off_if_reader_has_taken_its_event),
 	KUNIT_CASE(slot_back_off_lasts_at_most_one_second_or_one_period),
-	KUNIT_CASE(slot_check_that_fails_to_add_expirations_does_not_back_off),
+	KUNIT_CASE(slot_does_not_back_off_if_check_cannot_add_to_expiration_count),
 	KUNIT_CASE(slot_back_off_stores_next_check_time_with_namespace_offset),
 	KUNIT_CASE(slot_fields_agree_with_timer_after_start_modify_stop),
-	KUNIT_CASE(slot_kick_acts_on_stored_deadline_that_is_0_or_due_or_later),
+	KUNIT_CASE(slot_kick_queues_or_expires_or_stops_timer_by_stored_deadline),
 	KUNIT_CASE(slot_expires_in_next_check_if_exchange_of_deadline_fails),
 	KUNIT_CASE(slot_check_adds_expirations_that_earlier_check_failed_to_add),
 	KUNIT_CASE(slot_kick_retries_until_it_has_added_expirations_to_count),
 	KUNIT_CASE(slot_stop_discards_expirations_that_check_failed_to_add),
-	KUNIT_CASE(slot_drain_adds_expirations_that_check_failed_to_add),
-	KUNIT_CASE(slot_start_of_pending_slot_adds_expirations_that_check_failed_to_add),
+	KUNIT_CASE(slot_drain_adds_expirations_to_count_if_check_could_not_add_them),
+	KUNIT_CASE(slot_start_adds_expirations_to_count_if_check_could_not_add_them),
 	KUNIT_CASE(slot_stays_queued_after_expiry_if_its_queue_is_crowded),
 	KUNIT_CASE(slot_pages_are_allocated_at_first_use),
 	{}

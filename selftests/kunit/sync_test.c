@@ -161,7 +161,7 @@ static void sync_returns_earliest_deadline_of_stuck_batch(struct kunit *test)
  * the timer's function.  Until that function is called, the time that a sync returns is not later
  * than the deadline of the timer.
  */
-static void sync_returns_no_time_after_deadline_of_deferred_timer(struct kunit *test)
+static void sync_result_is_not_later_than_deadline_of_timer_that_a_run_deferred(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 2);
@@ -198,7 +198,7 @@ static void sync_returns_no_time_after_deadline_of_deferred_timer(struct kunit *
  * stepped back after that, @deferred may be far in the future.  Then a sync ignores @deferred, and
  * returns the next deadline.
  */
-static void sync_ignores_deferral_time_set_before_clock_was_stepped_back(struct kunit *test)
+static void sync_ignores_time_to_which_a_run_deferred_timer_before_clock_step(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
 	s64 deadline = test_now() + DAY;
@@ -316,8 +316,8 @@ static struct kunit_case sync_cases[] = {
 	KUNIT_CASE(sync_returns_new_earlier_deadline_of_timer_in_inbox),
 	KUNIT_CASE(sync_can_read_earliest_deadline_of_batch_during_function_calls),
 	KUNIT_CASE(sync_returns_earliest_deadline_of_stuck_batch),
-	KUNIT_CASE(sync_returns_no_time_after_deadline_of_deferred_timer),
-	KUNIT_CASE(sync_ignores_deferral_time_set_before_clock_was_stepped_back),
+	KUNIT_CASE(sync_result_is_not_later_than_deadline_of_timer_that_a_run_deferred),
+	KUNIT_CASE(sync_ignores_time_to_which_a_run_deferred_timer_before_clock_step),
 	KUNIT_CASE(sync_waits_until_run_has_called_all_functions),
 	KUNIT_CASE(sync_waits_for_1_ms_if_no_cpu_runs_the_queue),
 	KUNIT_CASE(sync_that_waits_makes_softirq_steal_stuck_queue),

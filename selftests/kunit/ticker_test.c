@@ -70,7 +70,7 @@ static void tickers_with_equal_next_deadlines_share_a_bucket(struct kunit *test)
  * If periodic timers could share a bucket, but none is spare, the next start lets the queue allocate
  * buckets.  Their deadlines are too near for an early bucket.
  */
-static void tickers_with_near_deadlines_get_buckets_after_a_start(struct kunit *test)
+static void tickers_with_equal_next_deadlines_request_bucket_if_none_is_spare(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_crowd(test, 3);
@@ -99,7 +99,7 @@ static void tickers_with_near_deadlines_get_buckets_after_a_start(struct kunit *
 static struct kunit_case ticker_cases[] = {
 	KUNIT_CASE(ticker_has_one_run_per_period),
 	KUNIT_CASE(tickers_with_equal_next_deadlines_share_a_bucket),
-	KUNIT_CASE(tickers_with_near_deadlines_get_buckets_after_a_start),
+	KUNIT_CASE(tickers_with_equal_next_deadlines_request_bucket_if_none_is_spare),
 	{}
 };
 

@@ -13,7 +13,7 @@
 #include "module/core/timer.h"
 
 /* If a sum would overflow, theap_add() returns S64_MAX, which is THEAP_NEVER. */
-static void time_add_saturates_at_theap_never_on_overflow(struct kunit *test)
+static void time_add_returns_s64_max_if_sum_would_overflow(struct kunit *test)
 {
 	static const struct { s64 a, b, sum; } sums[] = {
 		{ 0, 0, 0 },
@@ -134,7 +134,7 @@ static void time_forward_returns_first_deadline_after_now(struct kunit *test)
 }
 
 static struct kunit_case time_cases[] = {
-	KUNIT_CASE(time_add_saturates_at_theap_never_on_overflow),
+	KUNIT_CASE(time_add_returns_s64_max_if_sum_would_overflow),
 	KUNIT_CASE(time_plus_offset_is_at_least_1),
 	KUNIT_CASE(time_forward_counts_periods_from_old_deadline_not_from_now),
 	KUNIT_CASE(time_lateness_histogram_steps_begin_at_powers_of_2),
