@@ -155,11 +155,11 @@ static noinline struct theap_bucket *__theap_bucket_new(struct theap_queue *queu
 }
 
 /*
- * Find the bucket that is due at @when, and whose timers are due at @from or later.  If there is
- * none, push a spare bucket with these two times.
+ * Find the bucket that is due at @when, and whose timers are due at @from or later.  If the hash
+ * chain has no such bucket, push a spare bucket with these two times.
  *
- * Return: the bucket; NULL: there is no spare bucket, or none of the first THEAP_BUCKET_PROBES
- * buckets of the hash chain fits.
+ * Return: the bucket; NULL: there is no spare bucket, or the chain has THEAP_BUCKET_PROBES buckets
+ * or more and none of the first ones fits.
  */
 static __always_inline struct theap_bucket *
 __theap_bucket_find(struct theap_queue *queue, s64 when, s64 from)

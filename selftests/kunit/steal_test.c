@@ -172,10 +172,10 @@ static u64 throttled;
 static unsigned int collected, calls_by_thief, calls_of_function, calls_during_function;
 
 /*
- * For @work of the first timer, called in the owning CPU's run: start that timer again, overdue,
- * and then let a thief scan for stuck queues.  Set @progress to 0 before each scan, so that the
- * owning CPU's run appears to make no progress.  Although the timer is due again, the thief must
- * not call this function while the owning CPU's call of it is running.
+ * The function of the first timer, which the owning CPU's run calls: start the timer again,
+ * overdue, and then let a thief scan for stuck queues.  Set @progress of the queue to 0 before each
+ * scan, so that the owning CPU's run appears to make no progress.  Although the timer is due again,
+ * the thief must not call this function while the owning CPU is in it.
  */
 static void scan_in_function(struct test_timer *t)
 {

@@ -161,10 +161,10 @@ inline check() {
 }
 
 /*
- * Queue the timer for the time @t, and set @ok; or fail for lack of memory, and clear @ok.  In the
- * model the call then fails.  In slot.c the call lets the full queue grow, and tries again.  Even
- * without memory the second try succeeds: each slot's timer has a position reserved in one of the
- * queues, and the call then uses that queue.
+ * Queue the timer for the time @t, and set @ok; or fail for lack of memory, and clear @ok.  After a
+ * failure, START or KICK fails in this model.  The real calls in slot.c do not fail: they use a
+ * position that is reserved for each slot in one of the queues.  The model includes the failure to
+ * show that it would do no harm.
  */
 inline schedule(t) { atomic {
 	if

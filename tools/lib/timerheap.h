@@ -280,11 +280,11 @@ static inline uint64_t timerheap_deadline(const struct timerheap *th, uint32_t s
 }
 
 /*
- * Start, postpone, stop.  A start or postpone makes a system call, a KICK, in two cases: the kernel
- * has queued the next check of the slot after the new deadline, or has queued no check.  No check
- * is queued if the timer is new, or a check has found it idle.  An expired one-shot timer keeps a
- * check only in a queue of 512 timers or more, in which checks share interrupts.  While the kernel
- * is checking the slot, a start, postpone or stop may make a KICK, too.
+ * Start, postpone, stop.  A start or postpone makes a system call, a KICK, in two cases: the
+ * kernel's next check of the slot is queued for a time after the new deadline, or no check is
+ * queued.  None is queued if the timer is new, or if the last check found it idle.  After an expiry
+ * a queue of 512 timers or more keeps a check queued for a restart.  While the kernel is checking
+ * the slot, a start, postpone or stop may make a KICK, too.
  */
 
 /* The bits of the result of timerheap_arm(); the other bits count discarded expirations. */
