@@ -228,8 +228,8 @@ __theap_bucket_choose(struct theap_queue *queue, const struct theap_timer *timer
  * bucket: mostly since @when is too near, or since the timer is periodic and has expired.
  *
  * Do nothing unless the last timer for which this function was called had the same deadline.  And
- * do nothing if few buckets are spare, or half of all buckets are in use: timers with far deadlines
- * will need early buckets.  If few are spare in a crowded queue, let the next start allocate some.
+ * do nothing if few buckets are spare, since timers with far deadlines will need early buckets.
+ * Then, if the queue has early buckets, let the next start allocate more.
  *
  * Return: the bucket; NULL: the timer gets a heap entry of its own.
  */
@@ -242,8 +242,7 @@ static struct theap_bucket *__theap_bucket_near(struct theap_queue *queue, s64 w
 		buckets->near = when;
 		return NULL;
 	}
-	if (buckets->nr - buckets->used > theap_buckets_reserve(queue) / 2 &&
-	    buckets->used < THEAP_BUCKETS_MAX / 2)
+	if (buckets->nr - buckets->used > theap_buckets_reserve(queue) / 2)
 		return __theap_bucket_find(queue, when, when);
 	if (theap_queue_has_early_buckets(queue))
 		__theap_buckets_want(queue);

@@ -23,7 +23,7 @@
  * to a day there are 20 widths, and so at most about 5000 early buckets.
  *
  * The other kind is due at the one deadline of its timers.  Such a bucket is pushed only if two
- * timers in succession have this deadline, and less than half of the most buckets are in use.
+ * timers in succession have this deadline, and many buckets are spare.
  *
  * The hash table has one head per four buckets.  A lookup ends at the 16th bucket of a
  * chain, so a program cannot make lookups slow by its choice of deadlines.

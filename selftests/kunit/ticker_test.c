@@ -67,8 +67,8 @@ static void tickers_with_equal_next_deadlines_share_a_bucket(struct kunit *test)
 }
 
 /*
- * If periodic timers could share a bucket, but none is spare, the next start lets the queue allocate
- * buckets.  Their deadlines are too near for an early bucket.
+ * If tickers could share a bucket, but none is spare, the next start lets the queue allocate
+ * buckets.  The deadlines of the tickers are too near for an early bucket.
  */
 static void tickers_with_equal_next_deadlines_request_bucket_if_none_is_spare(struct kunit *test)
 {
@@ -96,10 +96,34 @@ static void tickers_with_equal_next_deadlines_request_bucket_if_none_is_spare(st
 	KUNIT_EXPECT_EQ(test, shared, 2);
 }
 
+/* In a small queue, tickers with equal deadlines get heap entries: a bucket would save little. */
+static void tickers_of_queue_without_early_buckets_request_no_bucket(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+	struct test_timer *t = test_timers(test, 3);
+	unsigned int i;
+	s64 now;
+
+	local_bh_disable();
+	now = test_now();
+	for (i = 0; i < 3; i++) {
+		t[i].period = 100 * NSEC_PER_MSEC;
+		test_start(&t[i], now);
+	}
+	test_run();
+	local_bh_enable();
+	for (i = 0; i < 3; i++) {
+		KUNIT_EXPECT_EQ(test, t[i].called, 1);
+		KUNIT_EXPECT_FALSE(test, test_in_bucket(&t[i]));
+	}
+	KUNIT_EXPECT_FALSE(test, queue->buckets.wanted);
+}
+
 static struct kunit_case ticker_cases[] = {
 	KUNIT_CASE(ticker_has_one_run_per_period),
 	KUNIT_CASE(tickers_with_equal_next_deadlines_share_a_bucket),
 	KUNIT_CASE(tickers_with_equal_next_deadlines_request_bucket_if_none_is_spare),
+	KUNIT_CASE(tickers_of_queue_without_early_buckets_request_no_bucket),
 	{}
 };
 
