@@ -515,7 +515,7 @@ TEST_F(engines, new_event_makes_epoll_edge_even_if_descriptor_is_still_readable)
 	}
 }
 
-/* A reap, or a timerheap_next_before() that takes nothing, makes an epoll edge if events remain. */
+/* A timerheap_reap() or _next_before() that leaves events makes an epoll edge for them. */
 TEST_F(engines, taking_a_part_of_the_events_makes_epoll_edge_for_the_rest)
 {
 	struct timerheap *th = open_in_process(CLOCK_MONOTONIC);

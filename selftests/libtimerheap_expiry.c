@@ -26,8 +26,8 @@ static struct timerheap *open_with_thread(clockid_t clock)
 }
 
 /*
- * Return: how many entries, one for each event, were added to the ring.  The thread adds an entry,
- * or timerheap_start() does so if the timer is already due.
+ * Return: how many entries, one for each event, were added to the ring.  The library's expiry
+ * thread adds an entry, or timerheap_start() does so if the timer is already due.
  */
 static uint32_t added(const struct timerheap *th)
 {
@@ -35,8 +35,9 @@ static uint32_t added(const struct timerheap *th)
 }
 
 /*
- * Return: how long after the deadline of slot 0 the thread checks the slot next, in ns.  If the
- * event of a periodic timer is unread, that is above 0: the thread checks such a timer rarely.
+ * Return: how long after the deadline of slot 0 the expiry thread checks the slot next, in ns.  If
+ * the event of a periodic timer is unread, the result is above 0: the thread checks such a timer
+ * rarely.
  */
 static int64_t back_off(const struct timerheap *th)
 {

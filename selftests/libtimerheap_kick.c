@@ -14,7 +14,7 @@
 #define KICKS	256	/* the most slots of struct timerheap_kicks */
 
 static const struct engine *engine;	/* the engine of the context */
-static struct engine test_engine;	/* a copy of it, with test_kick() */
+static struct engine test_engine;	/* a copy of @engine, with test_kick() in place of its kick */
 static uint32_t left;			/* how many more slots can be kicked */
 static int failure;			/* what a KICK of a further slot returns */
 static uint32_t due;			/* 0, or a slot that the next KICK also checks */

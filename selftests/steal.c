@@ -31,7 +31,7 @@ FIXTURE(steal)
 	struct timerheap_info before;
 	int64_t steal_us, watchdog_ms, min_period, cpu_percent;	/* parameters to restore */
 	int cpus;
-	int tested;		/* number of CPUs to hold, in tests that need not hold all */
+	int tested;		/* tests that need not make each CPU stuck do so for this many */
 	int fd;
 	int64_t best_median;	/* smallest median lateness that take_events() has found, in ns */
 };

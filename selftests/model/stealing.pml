@@ -124,7 +124,8 @@ byte until = NEVER, expires[2] = NEVER
 /* Whether each of the two watchdog timers was moved to the fourth CPU. */
 bool moved[2]
 
-byte limited	/* how many runs were throttled, or notifications of the CPU deferred, so far */
+/* The sum of the runs that were throttled, and of the IPIs to the owning CPU that were deferred. */
+byte limited
 
 #define min(a, b)	((a) < (b) -> (a) : (b))
 
@@ -454,8 +455,9 @@ end:	do
 }
 
 /*
- * The thief's CPU: when watchdog timer 1 or thief_resume expires, its softirqs run the queue of the
- * owning CPU, if that queue is overdue.  The softirqs also serve watchdog timer 1.
+ * The softirqs of the thief's CPU.  If watchdog timer 1 or the hrtimer thief_resume expires there,
+ * they run the queue of the owning CPU, if that queue is overdue.  Watchdog timer 1 then also does
+ * its other work, watchdog_expired().
  */
 
 proctype thief() provided (stuck != THIEF_CPU) {
