@@ -22,20 +22,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "commands.h"
 #include "device.h"
 #include "parse.h"
+#include "signals.h"
 #include "trace.h"
 
 #define TRACEFS		"/sys/kernel/tracing"
@@ -80,22 +78,6 @@ static void remove_instance(void)
 	*instance = 0;
 }
 
-/*
- * Block the signals that end a recording, and SIGCHLD, so that wait_for() loses none of them.  A
- * signal that arrives while the recording begins ends it later, and leaves no instance behind.
- * Store the signals that were blocked before in @before.
- */
-static void block_signals(sigset_t *before)
-{
-	sigset_t signals;
-
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGCHLD);
-	sigprocmask(SIG_BLOCK, &signals, before);
-}
-
 static void begin_recording(void)
 {
 	if (access(TRACEFS "/instances", W_OK))
@@ -116,58 +98,6 @@ static void begin_recording(void)
 		write_setting(instance, name, "1");
 	}
 	write_setting(instance, "tracing_on", "1");
-}
-
-static int ended;			/* SIGINT or SIGTERM has arrived */
-
-static void end(int signal)
-{
-	(void)signal;
-	__atomic_store_n(&ended, 1, __ATOMIC_RELAXED);
-}
-
-static void ignore(int signal)
-{
-	(void)signal;
-}
-
-/*
- * Run @command; if it is empty, sleep for @seconds.  Return early after SIGINT or SIGTERM.
- * block_signals() has blocked the signals, and ppoll() unblocks them only while it sleeps.
- * @unblocked: the signals that were blocked before, as for the command.
- */
-static void wait_for(char **command, unsigned int seconds, const sigset_t *unblocked)
-{
-	struct sigaction action = { .sa_handler = end };
-	struct timespec span = { .tv_sec = seconds };
-	int status = 0;
-	pid_t pid = 0, done = 0;
-
-	if (*command)
-		pid = fork();
-	if (pid < 0)
-		err(1, "fork");
-	if (*command && !pid) {
-		sigprocmask(SIG_SETMASK, unblocked, NULL);
-		execvp(*command, command);
-		/* exit() would remove the tracing instance of the parent. */
-		warn("%s", *command);
-		_exit(127);
-	}
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
-	if (!pid) {
-		ppoll(NULL, 0, &span, unblocked);
-		return;
-	}
-	action.sa_handler = ignore;
-	sigaction(SIGCHLD, &action, NULL);
-	/* SIGCHLD only wakes ppoll(): it may be of a stopped command, or of another child. */
-	while (!__atomic_load_n(&ended, __ATOMIC_RELAXED) &&
-	       !(done = waitpid(pid, &status, WNOHANG)))
-		ppoll(NULL, 0, NULL, unblocked);
-	if (done == pid && status)
-		warnx("%s has failed; the trace is written in any case", *command);
 }
 
 /* Return the number of events that were overwritten or dropped, on all CPUs. */
@@ -231,8 +161,8 @@ int command_record(int argc, char **argv)
 	const char *output = "timers.trace", *title = NULL;
 	unsigned int seconds = 10;
 	struct trace trace = {};
+	struct signals signals;
 	struct utsname uts;
-	sigset_t unblocked;
 	bool boot = false;
 	int c, ret;
 
@@ -262,9 +192,10 @@ int command_record(int argc, char **argv)
 		write_setting(TRACEFS, "tracing_on", "0");
 		read_buffer(TRACEFS, &trace);
 	} else {
-		block_signals(&unblocked);
+		/* A signal that arrives now must leave no tracing instance behind. */
+		signals_block(&signals);
 		begin_recording();
-		wait_for(argv + optind, seconds, &unblocked);
+		signals_wait(&signals, argv + optind, seconds);
 		write_setting(instance, "tracing_on", "0");
 		read_buffer(instance, &trace);
 		remove_instance();

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Tests of the parts of the command that need no device: the format of traces, the parsers of
- * tracepoints and debugfs, percentiles, and the ledger (ledger.h).  The ledger starts and stops
+ * tracepoints and debugfs, percentiles, signals, and the ledger (ledger.h).  The ledger starts and stops
  * timers, and checks that each start ends in exactly one stop or event.  Here it uses a fake
  * device, which makes errors on request.  Prints TAP, and a last line with the counts.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@
 #include "ledger.h"
 #include "parse.h"
 #include "report.h"
+#include "signals.h"
 #include "snapshot.h"
 #include "trace.h"
 
@@ -508,10 +510,9 @@ static void test_read_time(void)
 	free(report.reading.ns);
 }
 
-/* "timerheap sleep" exits with 1 if its wait fails.  The alarm ends a sleep that loops. */
-static void test_sleep(void)
+/* Return the exit status of a child that runs @function.  The alarm ends a child that hangs. */
+static int status_of(int (*function)(void))
 {
-	char *argv[3] = { "sleep", "1000", NULL };
 	int status;
 	pid_t pid;
 
@@ -520,10 +521,74 @@ static void test_sleep(void)
 	if (!pid) {
 		alarm(10);
 		close(STDERR_FILENO);
-		exit(command_sleep(2, argv));
+		exit(function());
 	}
-	check(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 1,
-	      "sleep_fails_if_the_wait_for_its_event_fails");
+	return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static int sleep_1000(void)
+{
+	char *argv[3] = { "sleep", "1000", NULL };
+
+	return command_sleep(2, argv);
+}
+
+static struct signals block_signals(int also)
+{
+	struct signals signals;
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, also);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	signals_block(&signals);
+	return signals;
+}
+
+static int wait_with_sigchld_blocked(void)
+{
+	struct signals signals = block_signals(SIGCHLD);
+
+	signals_wait(&signals, (char *[]){ "sleep", "0.1", NULL }, 0);
+	return 0;
+}
+
+static int wait_with_sigterm_blocked(void)
+{
+	struct signals signals = block_signals(SIGTERM);
+
+	raise(SIGTERM);
+	signals_wait(&signals, (char *[]){ NULL }, 1000);
+	return 0;
+}
+
+static volatile sig_atomic_t survived;
+
+static void survive(int signal)
+{
+	(void)signal;
+	survived = 1;
+}
+
+/* The command sends SIGTERM to itself.  It survives only if SIGTERM is blocked. */
+static int command_with_sigterm_blocked(void)
+{
+	struct signals signals = block_signals(SIGTERM);
+
+	signal(SIGUSR1, survive);
+	signals_wait(&signals,
+		     (char *[]){ "sh", "-c", "kill -TERM $$; kill -USR1 $PPID", NULL }, 0);
+	return !survived;
+}
+
+static void test_signals(void)
+{
+	check(status_of(wait_with_sigchld_blocked) == 0,
+	      "record_ends_with_its_command_if_sigchld_was_blocked_before");
+	check(status_of(wait_with_sigterm_blocked) == 0,
+	      "record_ends_at_sigterm_if_sigterm_was_blocked_before");
+	check(status_of(command_with_sigterm_blocked) == 0,
+	      "command_of_record_has_the_signals_blocked_that_record_found_blocked");
 }
 
 static struct snapshot make_snapshot(int64_t time, const char *heaps, const char *lateness,
@@ -614,7 +679,8 @@ int main(void)
 {
 	test_ledger();
 	test_read_time();
-	test_sleep();
+	check(status_of(sleep_1000) == 1, "sleep_fails_if_the_wait_for_its_event_fails");
+	test_signals();
 	test_round_trip();
 	test_damage();
 	test_parser();

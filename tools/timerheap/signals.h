@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The signals of "timerheap record": SIGINT and SIGTERM end its recording, and SIGCHLD reports the
+ * end of its command.  They are blocked while it records, except while signals_wait() sleeps.
+ */
+#ifndef SIGNALS_H
+#define SIGNALS_H
+
+#include <signal.h>
+
+/*
+ * Masks.  @before: what was blocked when timerheap began; the command gets this mask.  @unblocked:
+ * the same without the three signals.  The process that starts timerheap may have blocked them.
+ */
+struct signals {
+	sigset_t before, unblocked;
+};
+
+/* Block the three signals, and store the masks in @signals. */
+void signals_block(struct signals *signals);
+
+/*
+ * Run @command; if it is empty, sleep for @seconds.  Return early after SIGINT or SIGTERM.
+ * signals_block() has blocked these signals, so one that arrived before this call counts, too.
+ */
+void signals_wait(const struct signals *signals, char **command, unsigned int seconds);
+
+#endif /* SIGNALS_H */
