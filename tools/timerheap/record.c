@@ -199,6 +199,8 @@ int command_record(int argc, char **argv)
 		write_setting(instance, "tracing_on", "0");
 		read_buffer(instance, &trace);
 		remove_instance();
+		/* The write of the trace may block, for example if @output is a pipe. */
+		signals_unblock(&signals);
 	}
 	if (!title)
 		title = boot ? "booting" : argv[optind] ? argv[optind] : "a running system";

@@ -59,7 +59,8 @@ void signals_wait(const struct signals *signals, char **command, unsigned int se
 		ppoll(NULL, 0, &span, &signals->unblocked);
 		return;
 	}
-	action.sa_handler = ignore;
+	/* The command may end while the trace is written: SA_RESTART repeats an interrupted write. */
+	action = (struct sigaction){ .sa_handler = ignore, .sa_flags = SA_RESTART };
 	sigaction(SIGCHLD, &action, NULL);
 	/* SIGCHLD only wakes ppoll(): it may be of a stopped command, or of another child. */
 	while (!__atomic_load_n(&ended, __ATOMIC_RELAXED) &&
@@ -67,4 +68,9 @@ void signals_wait(const struct signals *signals, char **command, unsigned int se
 		ppoll(NULL, 0, NULL, &signals->unblocked);
 	if (done == pid && status)
 		warnx("%s has failed; the trace is written in any case", *command);
+}
+
+void signals_unblock(const struct signals *signals)
+{
+	sigprocmask(SIG_SETMASK, &signals->unblocked, NULL);
 }

@@ -25,4 +25,10 @@ void signals_block(struct signals *signals);
  */
 void signals_wait(const struct signals *signals, char **command, unsigned int seconds);
 
+/*
+ * Unblock the three signals after signals_wait().  Their handlers stay.  SIGINT and SIGTERM then
+ * interrupt a blocked call, but do not end the process.  SIGCHLD does not interrupt a call.
+ */
+void signals_unblock(const struct signals *signals);
+
 #endif /* SIGNALS_H */
