@@ -17,7 +17,8 @@
 // Engine, which returns the choice.  The environment variable TIMERHEAP_ENGINE may prescribe
 // "kernel" or "process", except in a program with a set-user-ID or set-group-ID bit or with file
 // capabilities.  With "kernel" and no device, each use panics, since NewTimer cannot return an
-// error.
+// error.  A program that its user may execute, but not read, also ignores the variable: the kernel
+// lets it read no record of its rights.
 //
 // # Which version of package time
 //
