@@ -391,6 +391,10 @@ TEST(start_and_stop_and_postpone_return_whether_timer_was_pending)
 	EXPECT(timer.stop() == 1);
 	for ([[maybe_unused]] const auto &event : context.events())
 		EXPECT(!"an event after the stop");
+	timer.start(1h);
+	EXPECT(context.advance(1h) == 1);
+	/* A start discards an event that was not taken, too. */
+	EXPECT(timer.start(1h) == 1 && timer.stop() == 1);
 }
 
 TEST(event_range_takes_each_event_once_despite_break)
