@@ -149,17 +149,17 @@ TEST_F_TIMEOUT(placement, timer_moves_to_cpu_that_changes_it, 60)
 		ASSERT_EQ(0, th_start_at(self->fd, 2, later - SEC / 2));
 		ASSERT_EQ(0, run_on(cpu));
 		/*
-		 * Change both timers until timer 1 has moved.  A change may leave a timer in its
-		 * queue, for example if the lock of the old or the new queue is taken.  The loop
-		 * cannot check timer 2: the hrtimer is armed only for the earlier timer, timer 1.
+		 * Change each timer until it has moved.  A change may leave a timer in its queue, for
+		 * example if the lock of the old or the new queue is taken.  Timer 2 is checked after
+		 * timer 1 is stopped: the hrtimer is armed only for the earlier timer.
 		 */
-		TH_WAIT_UNTIL(th_start_at(self->fd, 2, later) >= 0 &&
-			      th_start_at(self->fd, 1, earlier) >= 0 &&
+		TH_WAIT_UNTIL(th_start_at(self->fd, 1, earlier) >= 0 &&
 			      make_cpu_rearm(self->fd) && cpu_armed_for(earlier) == cpu);
 		EXPECT_EQ(cpu, cpu_armed_for(earlier));
 		EXPECT_EQ(1, th_stop(self->fd, 1));
-		ASSERT_TRUE(make_cpu_rearm(self->fd));
-		EXPECT_EQ(cpu, wait_armed_for(later));
+		TH_WAIT_UNTIL(th_start_at(self->fd, 2, later) >= 0 &&
+			      make_cpu_rearm(self->fd) && cpu_armed_for(later) == cpu);
+		EXPECT_EQ(cpu, cpu_armed_for(later));
 		EXPECT_EQ(1, th_stop(self->fd, 2));
 	}
 }
