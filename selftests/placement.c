@@ -149,9 +149,9 @@ TEST_F_TIMEOUT(placement, timer_moves_to_cpu_that_changes_it, 60)
 		ASSERT_EQ(0, th_start_at(self->fd, 2, later - SEC / 2));
 		ASSERT_EQ(0, run_on(cpu));
 		/*
-		 * Change each timer until it has moved.  A change may leave a timer in its queue, for
-		 * example if the lock of the old or the new queue is taken.  Timer 2 is checked after
-		 * timer 1 is stopped: the hrtimer is armed only for the earlier timer.
+		 * Change each timer until it has moved.  A change may leave a timer in its queue,
+		 * for example if the lock of the old or the new queue is taken.  Check timer 2
+		 * after the stop of timer 1: the hrtimer is armed only for the earlier timer.
 		 */
 		TH_WAIT_UNTIL(th_start_at(self->fd, 1, earlier) >= 0 &&
 			      make_cpu_rearm(self->fd) && cpu_armed_for(earlier) == cpu);

@@ -59,7 +59,7 @@ void signals_wait(const struct signals *signals, char **command, unsigned int se
 		ppoll(NULL, 0, &span, &signals->unblocked);
 		return;
 	}
-	/* The command may end while the trace is written: SA_RESTART repeats an interrupted write. */
+	/* The command may end during the write of the trace: SA_RESTART repeats the write. */
 	action = (struct sigaction){ .sa_handler = ignore, .sa_flags = SA_RESTART };
 	sigaction(SIGCHLD, &action, NULL);
 	/* SIGCHLD only wakes ppoll(): it may be of a stopped command, or of another child. */

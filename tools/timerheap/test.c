@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Tests of the parts of the command that need no device: the format of traces, the parsers of
- * tracepoints and debugfs, percentiles, signals, and the ledger (ledger.h).  The ledger starts and stops
- * timers, and checks that each start ends in exactly one stop or event.  Here it uses a fake
+ * tracepoints and debugfs, percentiles, signals, and the ledger (ledger.h).  The ledger starts and
+ * stops timers, and checks that each start ends in exactly one stop or event.  Here it uses a fake
  * device, which makes errors on request.  Prints TAP, and a last line with the counts.
  */
 #include <errno.h>
