@@ -164,9 +164,10 @@ static void unlock(struct timerheap *th)
 
 /*
  * Round @when up to the roundest time from @when to @when + @slack, as theap_round_deadline() of
- * the module: to a multiple of the largest possible power of two, in units of SLACK_UNIT.  First
- * round @slack down to whole units, and clear all bits of that number below its highest 16.  The
- * module stores a slack with these 16 bits (theap_timer_set_slack()).
+ * the module: to a multiple of the largest possible power of two, in units of SLACK_UNIT.  If
+ * @when is a whole number of units, @when + @slack itself does not count.  Before that, round
+ * @slack down to whole units, and clear all bits of that number below its highest 16.  The module
+ * stores a slack with these 16 bits (theap_timer_set_slack()).
  */
 static uint64_t round_up(uint64_t when, uint64_t slack)
 {
