@@ -266,6 +266,7 @@ int timerheap_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr)
 
 int timerheap_flush(struct timerheap *th, struct timerheap_kicks *kicks)
 {
+	const uint32_t room = sizeof(kicks->slots) / sizeof(*kicks->slots);
 	uint32_t done = 0;
 	int error = 0;
 
@@ -281,8 +282,15 @@ int timerheap_flush(struct timerheap *th, struct timerheap_kicks *kicks)
 		}
 		done += kicked;
 	}
-	/* After an error, keep the slots that need a KICK, so that the next flush makes it. */
+	/*
+	 * After an error, keep the slots that need a KICK, so that the next flush makes it.  Drop
+	 * the last slot of a full list: timerheap_start_deferred(), which is compiled into programs,
+	 * adds a slot without a check.  If that function is the caller, it returns the error, and
+	 * the dropped slot is its own.
+	 */
 	kicks->nr -= done;
+	if (kicks->nr == room)
+		kicks->nr--;
 	memmove(kicks->slots, kicks->slots + done, kicks->nr * sizeof(*kicks->slots));
 	return error;
 }

@@ -391,28 +391,26 @@ struct timerheap_kicks {
 /*
  * Kick the slots of @kicks before the program blocks: one system call, unless a signal or an error
  * ends it.  Return: 0; -ENOENT: all other slots were kicked, and @kicks is empty; another error of
- * timerheap_kick(): @kicks keeps the slots that were not kicked, and the program may call again.
+ * timerheap_kick(): @kicks keeps the slots that were not kicked, at most the first 255 of them, so
+ * that the next start has room.  Then the program may call again.
  */
 int timerheap_flush(struct timerheap *th, struct timerheap_kicks *kicks);
 
 /*
  * Start a timer as timerheap_start_periodic() does, or one-shot if @period is 0.  Instead of a
- * KICK, add the slot to @kicks, or kick it if a failed flush has left @kicks full.  If @kicks is
- * now full, flush it; the next flush returns an error of this one.  Return: as timerheap_start().
+ * KICK, add the slot to @kicks.  If @kicks is then full, flush it.  Return: as timerheap_start(), or
+ * an error of that flush: the deadline is stored, but the slot may be missing in @kicks.
  */
 static inline int timerheap_start_deferred(struct timerheap *th, struct timerheap_kicks *kicks,
 					   uint32_t slot, uint64_t deadline, uint64_t period)
 {
-	const uint32_t max = sizeof(kicks->slots) / sizeof(*kicks->slots);
 	unsigned int armed = timerheap_arm(th, slot, deadline, period);
 	int error = 0;
 
-	if (armed & TIMERHEAP_MUST_KICK && kicks->nr < max)
+	if (armed & TIMERHEAP_MUST_KICK)
 		kicks->slots[kicks->nr++] = slot;
-	else if (armed & TIMERHEAP_MUST_KICK)
-		error = __timerheap_kick(th, slot);
-	if (kicks->nr == max)
-		timerheap_flush(th, kicks);
+	if (kicks->nr == sizeof(kicks->slots) / sizeof(*kicks->slots))
+		error = timerheap_flush(th, kicks);
 	return error ? error : (int)((armed & TIMERHEAP_WAS_PENDING) + (armed >> 2));
 }
 

@@ -625,7 +625,7 @@ public:
 	template <class Time> unsigned int start(Time deadline)
 	{ return check(timerheap_start(th_, slot_, convert(deadline))); }
 
-	/* Start the timer once.  Leave the KICK, a system call, to @kicks.  Throws as start(). */
+	/* Start the timer once.  Leave the KICK, a system call, to @kicks.  Throws as flush(). */
 	template <class Time> unsigned int start(Time deadline, kicks &kicks)
 	{
 		std::uint64_t ns = convert(deadline);
