@@ -117,7 +117,7 @@ struct timerheap *timerheap_loop_context(struct timerheap_loop *loop)
  * Allocate a slot whose next timer can have a new id: @life is below @lives.  A slot that has
  * reached @lives stays allocated, so timerheap_alloc() never returns it again.
  *
- * Return: the slot; -ENOSPC, -ENOMEM.
+ * Return: the slot; -ENOSPC, -ENOMEM, -EBADF.
  */
 static int alloc_slot(struct timerheap_loop *loop)
 {
