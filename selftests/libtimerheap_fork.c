@@ -226,8 +226,101 @@ TEST_F(fork, wait_and_start_fail_after_close_of_descriptor)
 	EXPECT_EQ(-EBADF, timerheap_start(th, 0, timerheap_now(th) + SEC));
 	EXPECT_EQ(-EBADF, timerheap_start(th, 1, timerheap_now(th) + 2 * SEC));
 	EXPECT_EQ(-EBADF, timerheap_start(th, 2, 1));
+	/* The descriptor is not readable although there is an event, so a further start fails. */
+	EXPECT_EQ(-EBADF, timerheap_start(th, 1, timerheap_now(th) + SEC / 2));
+	if (library_in_process())
+		EXPECT_TRUE(timerheap_has_events(th));
 	/* The teardown closes this number again: make it the number of an open descriptor. */
 	EXPECT_EQ(timerheap_fd(th), dup2(0, timerheap_fd(th)));
+}
+
+static void count(const struct timerheap_event *event, void *arg)
+{
+	++*(int *)arg;
+}
+
+/*
+ * timerheap_reap() makes the descriptor readable if it leaves an event.  If it cannot, the next
+ * start fails, which shows the program that its wait for the descriptor may not end.
+ */
+TEST_F(fork, start_fails_after_reap_with_closed_descriptor)
+{
+	struct timerheap *th = self->th;
+	int events = 0;
+
+	for (int slot = 0; slot < 3; slot++)
+		ASSERT_EQ(slot, timerheap_alloc(th));
+	for (int slot = 0; slot < 2; slot++)
+		ASSERT_EQ(0, timerheap_start(th, slot, 1));
+	ASSERT_EQ(1, timerheap_wait(th, SEC));
+	close(timerheap_fd(th));
+	EXPECT_EQ(1, timerheap_reap(th, count, &events, 1));
+	EXPECT_EQ(1, events);
+	EXPECT_EQ(-EBADF, timerheap_start(th, 2, timerheap_now(th) + SEC));
+	/* The teardown closes this number again: make it the number of an open descriptor. */
+	EXPECT_EQ(timerheap_fd(th), dup2(0, timerheap_fd(th)));
+}
+
+/*
+ * If the process serves the timers, no descriptor is needed to expire them.  So the functions that
+ * take events find all due timers after a close of the descriptor, which they cannot make readable.
+ */
+TEST(timers_of_process_expire_after_close_of_descriptor)
+{
+	const uint32_t slots = 3 * 64;	/* 3 batches of the library */
+	struct timerheap *th = timerheap_open(CLOCK_MONOTONIC, slots);
+	struct timerheap_event event;
+	uint64_t next;
+
+	if (!library_in_process()) {
+		timerheap_close(th);
+		SKIP(return, "only the process needs no descriptor");
+	}
+	ASSERT_NE(NULL, th);
+	close(timerheap_fd(th));
+	for (uint32_t slot = 0; slot < slots; slot++)
+		EXPECT_EQ(-EBADF, timerheap_start(th, slot, timerheap_now(th) + 20 * MSEC));
+	usleep(30000);
+	EXPECT_EQ(1, timerheap_wait(th, 0));
+	for (uint32_t taken = 0; taken < slots; taken++)
+		ASSERT_TRUE(timerheap_next(th, &event));
+	EXPECT_FALSE(timerheap_next(th, &event));
+
+	/* One call of timerheap_sync() expires all batches. */
+	for (uint32_t slot = 0; slot < slots; slot++)
+		EXPECT_EQ(-EBADF, timerheap_start(th, slot, timerheap_now(th) + 20 * MSEC));
+	usleep(30000);
+	EXPECT_EQ(0, timerheap_sync(th, &next));
+	EXPECT_EQ(slots, th->ring->tail - th->ring->head);
+	EXPECT_EQ(timerheap_fd(th), dup2(0, timerheap_fd(th)));
+	timerheap_close(th);
+}
+
+/*
+ * A KICK of many slots checks all of them, although it cannot make the descriptor readable.  The
+ * KICK returns the error.  A flush keeps the slots, so each flush tries again.
+ */
+TEST(kick_checks_all_slots_after_close_of_descriptor)
+{
+	const uint32_t slots = 200;
+	struct timerheap *th = timerheap_open(CLOCK_MONOTONIC, slots);
+	struct timerheap_kicks kicks = { .nr = 0 };
+
+	if (!library_in_process()) {
+		timerheap_close(th);
+		SKIP(return, "only the process checks slots without a descriptor");
+	}
+	ASSERT_NE(NULL, th);
+	close(timerheap_fd(th));
+	for (uint32_t slot = 0; slot < slots; slot++)
+		ASSERT_EQ(0, timerheap_start_deferred(th, &kicks, slot, 1, 0));
+	for (int i = 0; i < 3; i++) {
+		EXPECT_EQ(-EBADF, timerheap_flush(th, &kicks));
+		EXPECT_EQ(slots, kicks.nr);
+		EXPECT_EQ(slots, th->ring->tail - th->ring->head);
+	}
+	EXPECT_EQ(timerheap_fd(th), dup2(0, timerheap_fd(th)));
+	timerheap_close(th);
 }
 
 /* If a child may not open the device, the reopen fails.  The child can still close the context. */

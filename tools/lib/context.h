@@ -131,8 +131,8 @@ int __timerheap_attach(struct context *context, int fd, unsigned int nr,
 
 /*
  * In a context that the process serves: expire what is due, until nothing is due, or the ring has
- * @enough entries.  The thread that takes events calls this.  Return: whether the ring has an
- * entry; false after an error.
+ * @enough entries.  The thread that takes events calls this.  Return: true: the ring has an entry;
+ * false: the ring has none, or this is a signal handler that has interrupted a holder of the lock.
  */
 __attribute__((visibility("hidden")))
 bool __timerheap_expire_until(struct timerheap *th, uint32_t enough);

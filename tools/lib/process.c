@@ -345,13 +345,13 @@ static uint64_t first_wake(struct timerheap *th)
 /*
  * Arm the descriptor, and the timerfd of the thread, after a change of the ring or the heap.
  *
- * If the caller has added an entry to the ring, make the descriptor readable.  Skip that if @armed,
- * the time from which on the descriptor is readable, is not later than @now.  Only expire() sets
- * @now to the time of the clock.  The other callers set @now to 0, so a readable descriptor is
- * armed again: that wakes a program that waits with EPOLLET.
+ * If @added, make the descriptor readable: the ring has a new entry.  Skip that if @armed, the time
+ * from which on the descriptor is readable, is not later than @now.  Only expire_due() sets @now to the
+ * time of the clock.  The other callers set @now to 0, so a readable descriptor is armed again:
+ * that wakes a program that waits with EPOLLET.
  *
- * If the caller has added no entry, and the ring is empty, arm the descriptor for first_wake() if
- * that time is earlier than @armed.
+ * If not @added, and the ring is empty, arm the descriptor for first_wake() if that time is earlier
+ * than @armed.
  *
  * If the context has a thread (thread.c), its timerfd is armed for @thread_at.  Arm the timerfd for
  * the heap's first time if that time is earlier.
@@ -361,16 +361,19 @@ static int notify(struct timerheap *th, uint64_t now)
 {
 	struct timerheap_process *p = th->process;
 	uint64_t when = first_wake(th);
-	int error = 0;
+	int error = 0, thread_error = 0;
 
 	if (has_thread(th) && heap_first(&p->heap) < p->thread_at)
-		error = __timerheap_wake_thread_at(th, heap_first(&p->heap));
-	if (p->added) {
-		p->added = false;
-		return (p->armed <= now ? 0 : __timerheap_wake_at(th, 1)) ?: error;
-	}
+		thread_error = __timerheap_wake_thread_at(th, heap_first(&p->heap));
+	if (p->added)
+		error = p->armed <= now ? 0 : __timerheap_wake_at(th, 1);
 	/* While the ring has an entry, do not arm: that would make the descriptor unreadable. */
-	return (when < p->armed && !unread(th) ? __timerheap_wake_at(th, when) : 0) ?: error;
+	else if (when < p->armed && !unread(th))
+		error = __timerheap_wake_at(th, when);
+	/* After an error, let the next call try again, even if its caller has added no entry. */
+	if (!error)
+		p->added = false;
+	return error ?: thread_error;
 }
 
 /*
@@ -408,16 +411,19 @@ static bool is_due(const struct timerheap *th, uint64_t now)
  * reads the clock once, and expires only slots that are due at that time, so it ends.  @readable:
  * as in rearm().
  *
+ * To expire a timer, no descriptor is needed.  So an error of notify() does not end the call, and an
+ * entry of the ring counts more than the error.
+ *
  * Context: the consumer.  Return: 1: the ring has an entry; 0: it has none, or lock() has failed; a
- * negative error.
+ * negative error: it has none.
  */
-static int expire(struct timerheap *th, uint32_t enough, bool readable)
+static int expire_due(struct timerheap *th, uint32_t enough, bool readable)
 {
 	uint64_t now = 0;
 	bool more = true;
 	int error = 0;
 
-	while (more && !error) {
+	while (more) {
 		if (!lock(th))
 			return 0;
 		/*
@@ -433,7 +439,7 @@ static int expire(struct timerheap *th, uint32_t enough, bool readable)
 			error = rearm(th, now, readable) ?: error;
 		unlock(th);
 	}
-	return error ? error : unread(th) > 0;
+	return unread(th) ? 1 : error;
 }
 
 bool __timerheap_serve(struct timerheap *th)
@@ -490,7 +496,7 @@ bool __timerheap_expire_until(struct timerheap *th, uint32_t enough)
 	int saved = errno, ret = 0;
 
 	if (th->fd >= 0)
-		ret = expire(th, enough, false);
+		ret = expire_due(th, enough, false);
 	errno = saved;
 	return ret > 0;
 }
@@ -500,10 +506,13 @@ void __timerheap_rearm(struct timerheap *th)
 	int saved = errno;
 
 	if (th->fd >= 0 && lock(th)) {
-		if (unread(th))
-			__timerheap_wake_at(th, 1);
-		else
+		if (unread(th)) {
+			/* As after an addition: if notify() fails now, a later one tries again. */
+			th->process->added = true;
+			notify(th, 0);
+		} else {
 			rearm(th, timerheap_now(th), false);
+		}
 		unlock(th);
 	}
 	errno = saved;
@@ -517,7 +526,7 @@ static int process_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr
 
 	if (nr && th->fd < 0)
 		return -EBADF;
-	while (done < nr && !error) {
+	while (done < nr) {
 		if (!lock(th))
 			return done ? (int)done : -EDEADLK;
 		now = timerheap_now(th);
@@ -529,12 +538,13 @@ static int process_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr
 				break;
 			check_and_queue(th, slot, now, 0);
 		}
+		/* If this notify() succeeds, it has done what that of an earlier batch could not. */
 		error = notify(th, 0);
 		unlock(th);
 		if (done < end)
 			return error ?: done ? (int)done : -ENOENT;
 	}
-	return error ? error : (int)done;
+	return error ?: (int)done;
 }
 
 /*
@@ -612,7 +622,7 @@ static int poll_until(int number, int64_t end)
 
 /*
  * Poll until there is an event.  The descriptor may be readable for a timer that was stopped or
- * postponed.  expire() then arms the descriptor for a later time, so the next poll sleeps.
+ * postponed.  expire_due() then arms the descriptor for a later time, so the next poll sleeps.
  */
 static int process_wait(struct timerheap *th, int64_t timeout)
 {
@@ -625,7 +635,7 @@ static int process_wait(struct timerheap *th, int64_t timeout)
 		ret = poll_until(th->fd, end);
 		if (ret <= 0)
 			return ret;
-		ret = expire(th, 1, true);
+		ret = expire_due(th, 1, true);
 	}
 	return ret;
 }
@@ -636,7 +646,7 @@ static int process_sync(struct timerheap *th, uint64_t *next)
 
 	if (th->fd < 0)
 		return -EBADF;
-	error = expire(th, UINT32_MAX, false);
+	error = expire_due(th, UINT32_MAX, false);
 	if (error < 0)
 		return error;
 	if (!lock(th))

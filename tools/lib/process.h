@@ -20,8 +20,8 @@
  *              slot's deadline, and expires the slot if it is due
  * @armed:      L: the time from which on the context's descriptor is readable, on the clock of the
  *              context; 1: it is readable
- * @added:      L: the holder of the lock has added an entry to the ring, and has not made the
- *              descriptor readable yet
+ * @added:      L: an entry was added to the ring, and the descriptor was not made readable since:
+ *              the holder of the lock is about to do so, or has failed to
  * @stepped:    L: a clock step was detected, and is not reported yet
  * @ending:     L: the thread of TIMERHEAP_THREAD, which expires timers (thread.c), has to end
  * @thread_at:  L: the time at which the timerfd of that thread wakes it; TIMERHEAP_NEVER: none
