@@ -346,8 +346,8 @@ static uint64_t first_wake(struct timerheap *th)
  * Arm the descriptor, and the timerfd of the thread, after a change of the ring or the heap.
  *
  * If @added, make the descriptor readable: the ring has a new entry.  Skip that if @armed, the time
- * from which on the descriptor is readable, is not later than @now.  Only expire_due() sets @now to the
- * time of the clock.  The other callers set @now to 0, so a readable descriptor is armed again:
+ * from which on the descriptor is readable, is not later than @now.  Only expire_due() sets @now to
+ * the time of the clock.  The other callers set @now to 0, so a readable descriptor is armed again:
  * that wakes a program that waits with EPOLLET.
  *
  * If not @added, and the ring is empty, arm the descriptor for first_wake() if that time is earlier
@@ -411,8 +411,8 @@ static bool is_due(const struct timerheap *th, uint64_t now)
  * reads the clock once, and expires only slots that are due at that time, so it ends.  @readable:
  * as in rearm().
  *
- * To expire a timer, no descriptor is needed.  So an error of notify() does not end the call, and an
- * entry of the ring counts more than the error.
+ * To expire a timer, no descriptor is needed.  So an error of notify() does not end the call, and
+ * an entry of the ring counts more than the error.
  *
  * Context: the consumer.  Return: 1: the ring has an entry; 0: it has none, or lock() has failed; a
  * negative error: it has none.
