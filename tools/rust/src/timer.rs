@@ -120,6 +120,8 @@ impl Timer {
     /// # Errors
     ///
     /// [`Error::WrongContext`]: `kicks` is of another context.  [`Error::WrongClock`].
+    /// [`Error::Closed`], [`Error::InSignalHandler`]: the start has filled `kicks`, and the flush
+    /// of the full list has failed.  The deadline is stored, but the list may lack the timer.
     pub fn start_deferred(
         &self,
         kicks: &mut Kicks,
@@ -131,7 +133,7 @@ impl Timer {
         let deadline = deadline.into().on(&self.handle.library)?;
         let armed = self.handle.library.arm(self.number, deadline.as_nanos(), 0);
         if armed.must_kick {
-            kicks.add(self.number);
+            kicks.add(self.number)?;
         }
         Ok(armed.prevented())
     }
@@ -227,20 +229,23 @@ pub struct Kicks {
 }
 
 impl Kicks {
-    /// A start that makes a list this long, or longer, also flushes the list.  If that flush fails,
-    /// the list keeps its timers, and the program's next [`Kicks::flush`] returns the error.
+    /// A start that makes a list this long also flushes the list, and returns the flush's error.
+    /// After that error, the list keeps the timers that were not kicked, but fewer than `MAX`.
     pub const MAX: usize = 256;
 
     pub(crate) fn new(handle: Handle) -> Kicks {
         Kicks { handle, numbers: Vec::with_capacity(Kicks::MAX) }
     }
 
-    fn add(&mut self, number: u32) {
+    fn add(&mut self, number: u32) -> Result<(), Error> {
         self.numbers.push(number);
-        if self.numbers.len() >= Kicks::MAX {
-            // If the flush fails, the list keeps the timers, and the program's flush returns it.
-            let _ = self.flush();
+        if self.numbers.len() < Kicks::MAX {
+            return Ok(());
         }
+        let result = self.flush();
+        // If the flush has kicked no timer, remove that of the start, which returns the error.
+        self.numbers.truncate(Kicks::MAX - 1);
+        result
     }
 
     /// Make the KICK for the timers of the list: the engine checks their deadlines now.  Remove

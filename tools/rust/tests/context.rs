@@ -414,10 +414,11 @@ fn child_of_fork_has_no_timers() {
         let is_idle = timer.deadline().is_none();
         let result = timer.start(at(20));
         let is_closed = result == Err(Error::Closed) && context.as_raw_fd() == -1;
-        // The start that fills the list succeeds, although its flush fails.  A flush that fails
-        // keeps the list, so the next flush fails, too.
-        let mut defer = || timer.start_deferred(&mut kicks, at(5)) == Ok(1);
-        let is_deferred = (0..Kicks::MAX).all(|_| defer());
+        // A start that fills the list returns the error of its flush, and so does each later start.
+        // A flush that fails keeps the list, so the next flush fails, too.
+        let mut defer = || timer.start_deferred(&mut kicks, at(5));
+        let is_deferred = (1..Kicks::MAX).all(|_| defer() == Ok(1))
+            && (0..2).all(|_| defer() == Err(Error::Closed));
         let is_kept = (0..2).all(|_| kicks.flush() == Err(Error::Closed));
         let is_good = is_idle && is_closed && is_deferred && is_kept;
         // SAFETY: ends the child without destructors.
