@@ -401,6 +401,20 @@ fn deferred_starts_expire_after_the_flush() {
     assert_eq!(timers[0].deadline(), None);
 }
 
+/// Return the length of the debug output, which lists the timers of `kicks`.  Allocate no memory.
+fn debug_size(kicks: &Kicks) -> usize {
+    struct Size(usize);
+    impl std::fmt::Write for Size {
+        fn write_str(&mut self, text: &str) -> std::fmt::Result {
+            self.0 += text.len();
+            Ok(())
+        }
+    }
+    let mut size = Size(0);
+    std::fmt::Write::write_fmt(&mut size, format_args!("{kicks:?}")).unwrap();
+    size.0
+}
+
 #[test]
 fn child_of_fork_has_no_timers() {
     let mut context = manual(2);
@@ -419,8 +433,13 @@ fn child_of_fork_has_no_timers() {
         let mut defer = || timer.start_deferred(&mut kicks, at(5));
         let is_deferred = (1..Kicks::MAX).all(|_| defer() == Ok(1))
             && (0..2).all(|_| defer() == Err(Error::Closed));
+        // Further starts that fail do not make the list longer.
+        let size = debug_size(&kicks);
+        let is_bounded = (0..2)
+            .all(|_| timer.start_deferred(&mut kicks, at(5)) == Err(Error::Closed))
+            && debug_size(&kicks) == size;
         let is_kept = (0..2).all(|_| kicks.flush() == Err(Error::Closed));
-        let is_good = is_idle && is_closed && is_deferred && is_kept;
+        let is_good = is_idle && is_closed && is_deferred && is_bounded && is_kept;
         // SAFETY: ends the child without destructors.
         unsafe { _exit(if is_good { 42 } else { 1 }) }
     }
