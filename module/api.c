@@ -13,7 +13,7 @@
  *    still set.  timerheap_start() clears @again, and so does a stop of a timer that is not
  *    pending.  A stop of a pending timer need not clear @again, since there are two cases.  If
  *    timerheap_start() has made the timer pending, it has cleared @again.  If a returned time has
- *    made the timer pending, the function has ended, and the next expiry sets @again.
+ *    made the timer pending, the function has ended, so there is no returned time to ignore.
  *
  * 3. A caller that stops a timer to free it need not prevent starts during the stop, by other
  *    code or by the timer's function.  timerheap_stop_sync() raises @held by 1 and lowers it again.
@@ -125,7 +125,8 @@ static void timerheap_schedule(struct timerheap_timer *timer, struct theap_claim
 
 /*
  * End a claim, the caller's exclusive right to change a timer: publish the timer's new state.  If a
- * queue lacked heap memory or a bucket, let a work item allocate it: the caller may be in softirq.
+ * queue lacked heap memory or a bucket (for timers that share a heap entry), let a work item
+ * allocate it: the caller may be in softirq.
  */
 static void timerheap_commit(struct theap_claim *claim)
 {

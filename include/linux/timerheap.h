@@ -113,7 +113,10 @@ static inline ktime_t timerheap_forward(ktime_t when, s64 period, ktime_t now)
 
 	if (now < when)
 		return when;
-	/* The product is at most now - when + period, below 2^64, so it does not wrap. */
+	/*
+	 * The product is at most (now - when) + period.  Deadlines are not negative, so both terms
+	 * are below 2^63, and the product does not wrap.
+	 */
 	step = (1 + div64_u64(now - when, period)) * period;
 	return step > (u64)KTIME_MAX - when ? KTIME_MAX : when + step;
 }

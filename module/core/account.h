@@ -37,10 +37,10 @@ struct theap_queue;
  * @used:           the CPU time that was charged, in nanoseconds
  * @median_latency: an estimate of the median lateness of the interrupts that begin runs, in
  *                  nanoseconds; a run expires the due timers of a queue
- * @next_excuse:    a time on CLOCK_MONOTONIC.  After it, the next charge above 20 ms counts as
- *                  20 ms, since the host of a virtual machine may have used the excess.  That
- *                  charge moves @next_excuse into the future.  Before @next_excuse, a charge above
- *                  400 ms counts as 400 ms (budget.c)
+ * @next_excuse:    a time on CLOCK_MONOTONIC.  From that time on, one charge above 20 ms counts as
+ *                  20 ms, since the host of a virtual machine may have used the rest.  That
+ *                  charge moves @next_excuse into the future.  Until then, a charge above 400 ms
+ *                  counts as 400 ms, which bounds how long a queue is throttled (budget.c)
  * @throttled:      the number of runs that ended because the limit of the account was reached
  *
  * Only the CPU that the struct belongs to writes the fields.  It writes @until, @used and

@@ -263,13 +263,14 @@ u64 theap_queue_unthrottle(struct theap_queue *queue)
  * A thief need not write @armed, the deadline that the hrtimer is armed for: when the owning CPU is
  * no longer stuck, it arms the hrtimer itself.  If that CPU is in a run, or if the queue is
  * throttled, the end of the run or of the throttling arms the hrtimer.  Otherwise the hrtimer is
- * due and begins a run, or a notification is pending and arms the hrtimer.
+ * due and begins a run, or a notification is pending and arms the hrtimer: a thief begins to run a
+ * queue only if a timer is overdue.
  *
- * But the thief has moved timers from the inbox to the heap.  It clears @earliest, the earliest
- * deadline of the inbox, before it lowers @first, the first deadline of the heap.  In between, no
- * field has the deadline of these timers.  Another CPU that has just added one of them to the inbox
- * may read both fields then, in theap_queue_notify(), and so notify no CPU.  So the thief notifies
- * the owning CPU.
+ * But the thief has moved timers from the inbox, the list of timers moved earlier, to the heap.  It
+ * clears @earliest, the earliest deadline of the inbox, before it lowers @first, the first deadline
+ * of the heap.  In between, no field has the deadline of these timers.  Another CPU that has just
+ * added one of them to the inbox may read both fields then, in theap_queue_notify(), and so notify
+ * no CPU.  So the thief notifies the owning CPU.
  *
  * Context: interrupts off.
  */

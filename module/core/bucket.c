@@ -68,8 +68,9 @@
  * The timers of an early bucket are usually not due yet, and there may be 10^5 of them.  So other
  * due timers must not wait for them.  The run handles THEAP_EARLY_SHARE of them.  Then it rekeys
  * the bucket: the bucket's heap entry gets a deadline 1 ns after the current time, behind all
- * entries that are due now.  If the run is so late that @from has passed, the deadline is @from.
- * Then timers that are due after @from wait for those of the bucket.
+ * entries that are due now.  If the run is so late that @from has passed, the bucket's own timers
+ * may be due.  Then the entry gets the deadline @from, and only entries before @from are handled
+ * first.
  *
  * The field @when of each timer in the bucket is @from.  So a timer that is moved to a deadline
  * before @from goes to the inbox, a list of timers that the owner requeues first.  Then the timer
@@ -82,8 +83,8 @@
  * needs a bucket.  The deadline of a timer with slack is rounded in any case.
  *
  * Buckets are allocated after starts, since a run cannot allocate, and since the memory of a user
- * is charged in calls of that user.  But a program may postpone its timers in memory for hours,
- * without a call.  So a queue gets spare buckets in advance.
+ * is charged in calls of that user.  But a program may postpone its timers for hours without a
+ * call, in memory that it shares with the kernel.  So a queue gets spare buckets in advance.
  *
  * Data.  A bucket embeds a timer without operations, and that timer has the heap entry.  Only the
  * owner uses that timer, so no other code changes its state.  While that timer is in the heap, its
@@ -227,9 +228,10 @@ __theap_bucket_choose(struct theap_queue *queue, const struct theap_timer *timer
  * Find a bucket that is due at @when, the next deadline of a queued timer.  The timer gets no early
  * bucket: mostly since @when is too near, or since the timer is periodic and has expired.
  *
- * Do nothing unless the last timer for which this function was called had the same deadline.  And
- * do nothing if few buckets are spare, since timers with far deadlines will need early buckets.
- * Then, if the queue has early buckets, let the next start allocate more.
+ * Return NULL unless the last timer for which this function was called had the same deadline.
+ * Return NULL also if few buckets are spare, since timers with far deadlines will need them as
+ * early buckets.  In that case, if the queue uses early buckets, let the next start allocate spare
+ * buckets.
  *
  * Return: the bucket; NULL: the timer gets a heap entry of its own.
  */

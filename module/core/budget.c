@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The CPU budget: runs leave one fifth of a CPU to tasks, and the runs of one user leave 95 %.
+ * The limit of a user is 4 % by default, since costs of runs that no clock measures take up to 1 %.
  *
  * A run expires the due timers of a queue (run.c).  A limit for each run is not enough: a million
  * periodic timers with different deadlines make short runs that follow each other.  A limit for
@@ -36,10 +37,10 @@
  *
  * A run is also charged for the interrupt that has begun it.  For example, an interrupt that costs
  * 80 us moves @until of the CPU by 100 us: from 80 us before the begin of the run to 20 us after
- * it.  With a fixed threshold of 25 us, 5 us would be left: many runs would expire only one batch.
- * So the CPU's threshold is higher for this run by @begun of struct theap_budget: the part of the
- * 100 us that is after the begin of the run, here 20 us.  So if all CPU time is repaid, a run may
- * work for 100 us, whatever its interrupt costs.
+ * it.  With a fixed threshold of 25 us, 5 us of the threshold would be left, which is 20 us of run:
+ * many runs would expire only one batch.  So the CPU's threshold is higher for this run by @begun
+ * of struct theap_budget: the part of the 100 us that is after the begin of the run, here 20 us.
+ * So if all CPU time is repaid, a run may work for 100 us, whatever its interrupt costs.
  *
  * An account that was below its limit has saved time, at most 400 ms.  At 4 %, these are 16 ms of
  * CPU time: enough to expire 50 000 timers at once.  The limit of the CPU saves no time.
@@ -119,9 +120,10 @@ unsigned int theap_user_cpu_percent = 4;
  * @until:   when the CPU time that all runs have used is repaid
  * @charged: CPU time was charged up to this time
  * @latency: lateness of the interrupt that begins the next run; 0: not measured
- * @begun:   by how much the charge for the current run's interrupt moves @until, without the part
- *           before the begin of the run.  A run is throttled if @until is ahead of the current time
- *           by THEAP_CPU_AHEAD plus @begun, so a costly interrupt does not shorten its run
+ * @begun:   the charge for the current run's interrupt moves @until ahead, mostly from before the
+ *           begin of the run to after it; @begun is the part after the begin.  A run is throttled
+ *           if @until is ahead of the current time by THEAP_CPU_AHEAD plus @begun, so a costly
+ *           interrupt does not shorten its run
  *
  * Written on that CPU: @until with interrupts off, the others by runs and by the functions of the
  * hrtimers, with softirqs off.
@@ -176,8 +178,9 @@ static u64 theap_budget_excuse(struct theap_usage *usage, u64 now, u64 used)
 
 /*
  * Charge @used, or the part that theap_budget_excuse() leaves, to this CPU and to an account.
- * @begun is added to the CPU's threshold.  For a run, the caller passes @begun of struct
- * theap_budget, since a run is also charged for its interrupt.  For an IPI, the caller passes 0.
+ * The CPU's limit throttles the queue if @until of the CPU is ahead of @now by THEAP_CPU_AHEAD plus
+ * @begun.  For a run, the caller passes @begun of struct theap_budget, so that a costly interrupt
+ * does not shorten the run.  For an IPI, the caller passes 0.
  * Return: for how many nanoseconds the queue has to be throttled; 0: do not throttle it.
  *
  * Interrupts are off meanwhile, since the handler of an IPI may charge, too.

@@ -2,8 +2,8 @@
 /*
  * The counters of a queue: the list of their names and meanings.
  *
- * THEAP_COUNTERS(X) expands to X(name, meaning) for each counter.  The struct of a queue,
- * INFO, debugfs, "timerheap stat" and the test of debugfs all use this list.  So a counter
+ * THEAP_COUNTERS(X) expands to X(name, meaning) for each counter.  The struct of a queue, the
+ * ioctl INFO, debugfs, "timerheap stat" and the test of debugfs all use this list.  So a counter
  * added here appears in all of them.  struct timerheap_info must have a field of the same
  * name (uapi/linux/timerheap.h), or the module does not compile.
  *

@@ -94,8 +94,9 @@ static void theap_start_cpus_choose(void)
  * isolated any more (hotplug.c).  nohz_full= and isolcpus= are constant.  Isolated partitions of
  * cpusets change while the machine runs, and cpu_is_isolated() follows them since Linux 6.8.
  *
- * The init, SETUP and the watchdog call this function, but no start does.  All calls together ask
- * the kernel at most once per second, so that a program that loops over SETUP costs little.
+ * The module's init, the ioctl SETUP and the watchdog call this function, but no start does.  All
+ * calls together ask the kernel at most once per second, so that a program that loops over SETUP
+ * costs little.
  *
  * Context: task or softirq.
  */

@@ -64,8 +64,8 @@ void __theap_dequeue(struct theap_queue *queue, struct theap_timer *timer)
 /**
  * __theap_rekey - give a timer a heap entry of its own at another deadline
  * @queue: locked by the caller
- * @timer: queued in @queue; in a transient state, which locks it (state.h); or the timer that a
- *         bucket embeds, which has the bucket's heap entry
+ * @timer: either a timer that is queued in @queue, locked by a transient state (state.h); or the
+ *         timer that a bucket of @queue embeds, which has the bucket's heap entry
  * @when:  the new deadline; this function does not round it
  */
 void __theap_rekey(struct theap_queue *queue, struct theap_timer *timer, s64 when)
@@ -86,11 +86,11 @@ void __theap_rekey(struct theap_queue *queue, struct theap_timer *timer, s64 whe
  * @queue: locked by the caller
  * @timer: in a transient state, which locks it (state.h); queued in @queue
  * @when:  its new deadline, rounded by theap_timer_round()
- * @early: as for __theap_reinsert()
+ * @early: whether the timer may get an early bucket, which is due before its timers (bucket.c)
  *
- * A timer that is in a bucket gets a heap entry.  A timer that has a heap entry gets a bucket, or
- * this function rekeys the entry to @when.  It also rekeys the entry if a bulk extraction
- * (extract.c) prevents the entry's removal.
+ * A timer that is in a bucket gets a heap entry.  A timer that has a heap entry gets a bucket if
+ * __theap_bucket_for() finds one.  If it finds none, or if a bulk extraction (extract.c) prevents
+ * the removal of the entry, this function rekeys the entry to @when.
  */
 void __theap_reinsert_slow(struct theap_queue *queue, struct theap_timer *timer, s64 when,
 			   bool early)

@@ -45,8 +45,8 @@ static inline void __theap_enqueue(struct theap_queue *queue, struct theap_timer
  * @queue: locked by the caller
  * @timer: in a transient state, which locks it (state.h); queued in @queue
  * @when:  its new deadline, rounded by theap_timer_round()
- * @early: whether the timer may get an early bucket, which is due before its timers (bucket.c); if
- *         not, it has no slack
+ * @early: true: the timer may get an early bucket, which is due before its timers (bucket.c);
+ *         false: it may not; allowed only for a timer without slack
  *
  * Most timers that an expiry run requeues move from one bucket to another, so try that first.
  */

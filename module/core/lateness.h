@@ -4,15 +4,16 @@
  *
  * The lateness of a timer is the time at which an expiry run found the timer due, minus the timer's
  * deadline.  If the timer has slack, the deadline that was rounded up by the slack counts.  A slot
- * is a timer that a program arms in shared memory.  The lateness of a slot is @fired - @deadline of
- * its event.  There are exceptions, in which the lateness is less or more than that difference:
+ * is a timer that a program arms in shared memory.  Its expiry is reported to the program as a
+ * struct timerheap_event.  The lateness of a slot is @fired - @deadline of that struct.  There are
+ * exceptions, in which the lateness is less or more than that difference:
  *
  *  - A slot with slack is queued later than its deadline.  A periodic slot whose last event is
  *    unread is queued later, too: the kernel checks it less often (slot.c).  The lateness is
  *    counted from the time at which the slot is queued, so it is less.
- *  - A slot may be due again before a run on another CPU has reported its last expiry to the
- *    program.  Then the run that finds the slot due queues the slot again, 50 us ahead
- *    (THEAP_DEFER_ACTIVE).  The lateness is counted from that time, so it is less.
+ *  - A run may find a slot due again while a run on another CPU has yet to report the last expiry
+ *    of that slot.  Two CPUs must not report one slot at once.  So the run queues the slot 50 us
+ *    ahead (THEAP_DEFER_ACTIVE).  The lateness is counted from that time, so it is less.
  *  - The program may have postponed the slot without a call.  If the run is so late that the new
  *    deadline has passed, too, the slot expires.  The lateness is counted from the old deadline, at
  *    which the slot was queued, so it is more.
@@ -21,7 +22,10 @@
  *    finds it due, the slot counts as not late.
  *  - If several deadlines of a periodic slot have passed, its event has the last of them.  The slot
  *    was queued at the first, so the lateness is more.
- *  - A slot that is due when a call arms or kicks it expires in that call, and is not counted.
+ *
+ * Two kinds of expiries are not counted:
+ *
+ *  - A slot that is due when a call arms or kicks it expires in that call.
  *  - An expiry adds the slot's number to the event ring, from which the program takes it.  If the
  *    number is still in the ring, an expiry adds no number, and is not counted.
  *

@@ -22,10 +22,11 @@
  *
  * A mutex allows one advance at a time.  During an advance other tasks may start timers.
  * The clock may pass the deadline of such a timer before the timer is queued.  No hrtimer
- * expires for that timer, so both tasks check.  The field @first of the queue is the first deadline
- * in its heap.  The field @earliest is the earliest in its inbox, the list of timers that were
- * moved earlier and are not requeued yet.  To catch up is to run the queue without an advance of
- * the clock.  (R) marks the two barriers that pair:
+ * expires for that timer.  So both the task that starts the timer and the task that advances check
+ * whether the deadline has passed.  The queue's field @first is the first deadline in its heap.
+ * The field @earliest is the earliest in its inbox, the list of timers that were moved earlier and
+ * are not requeued yet.  To catch up is to run the queue without an advance of the clock.  (R)
+ * marks the two barriers that pair:
  *
  *	start, modify				advance
  *	  first or earliest <- the deadline	  now <- the new time
@@ -103,7 +104,7 @@ static bool theap_manual_run(struct theap_queue *queue, s64 until, u64 limit)
 	run->limit = limit;
 	run->expirations = 0;
 	do {
-		/* The functions are called as in any run: softirqs off, under RCU. */
+		/* The run calls the timers' functions as in any run: softirqs off, under RCU. */
 		local_bh_disable();
 		rcu_read_lock();
 		more = theap_run_batch(queue, run);

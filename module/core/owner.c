@@ -22,9 +22,10 @@
  * stopped timer, make another one, and so fill the heap.  Here an entry belongs to a timer that
  * still exists, or to a bucket, which is a group of timers that share an entry.  A start of that
  * timer uses the entry again, and a timer that is freed is dequeued first.  So a heap has at most
- * one entry for each existing timer and bucket.  If the inbox has a deleted timer,
- * __theap_remove() requeues the timer at THEAP_NEVER, where it seldom gets to the top.  Then the
- * timer may stay in the heap until it is started again or freed.
+ * one entry for each existing timer and bucket.  If the inbox links a deleted timer, the timer must
+ * not be dequeued yet, since a dequeued timer may be freed.  So __theap_remove() requeues it at
+ * THEAP_NEVER, where it seldom gets to the top.  Then the timer may stay in the heap until it is
+ * started again or freed.
  */
 #include <linux/ktime.h>
 #include <linux/lockdep.h>
@@ -88,12 +89,15 @@ void __theap_remove(struct theap_queue *queue, struct theap_timer *timer)
  */
 #define THEAP_CLAIM_WAIT	NSEC_PER_USEC
 
-/* If adjust has left a claimed timer out, a run begins this much later to adjust the timer. */
+/*
+ * If adjust could not requeue a timer, since another CPU kept it claimed (in MODIFYING), a run
+ * begins this much later to requeue the timer.
+ */
 #define THEAP_CLAIM_DELAY	(50 * NSEC_PER_USEC)
 
 /*
- * Has the caller waited THEAP_CLAIM_WAIT for the end of a claim?  *@until is 0 at the first call;
- * that call sets it to the time at which the wait ends.
+ * Has the caller waited THEAP_CLAIM_WAIT for another CPU to end its claim of a timer (MODIFYING)?
+ * *@until is 0 at the first call; that call sets it to the time at which the wait ends.
  */
 static bool theap_claim_lasts(u64 *until)
 {
@@ -146,7 +150,8 @@ static void __theap_adjust_one(struct theap_queue *queue, struct theap_timer *ti
 #define THEAP_PREFETCH_BATCH	16
 
 /*
- * Call __theap_adjust_one() for up to @most timers of @drained.  @most is at most 16.
+ * Call __theap_adjust_one() for up to @most timers of the queue's list @drained: the timers that
+ * the owner has taken from the inbox.  @most is at most 16.
  *
  * First prefetch the heap entry of each timer, and the parent entry, with which a requeue compares
  * it.  The position of an entry can be read in any state of the timer: only the holder of the

@@ -119,10 +119,11 @@ struct theap_waker {
  *                their priority to the run
  * @now:          the time on the queue's clock at which the current batch is collected
  * @nr:           entries of @expired
- * @least:        a lower bound of the deadlines of the timers in @expired.  A sync reads it, to
- *                find the first timer whose function was not called yet (sync.c).  The run lowers
- *                @least under the lock of the queue, when it collects these timers.  After it has
- *                called all their functions, it sets @least to THEAP_NEVER without the lock
+ * @least:        a lower bound of the deadlines of the timers in @expired.  A sync reads @least: a
+ *                call that returns the earliest deadline of a timer whose function was not called
+ *                yet (sync.c).  The run lowers @least under the lock of the queue, when it
+ *                collects these timers.  After it has called all their functions, it sets @least
+ *                to THEAP_NEVER without the lock
  * @expired:      timers of the current batch whose function is to be called
  * @wakers:       callbacks that the run has yet to call
  * @nr_wakers:    the number of @wakers
@@ -158,11 +159,11 @@ struct theap_run {
  * @spare:    buckets that are not in the heap
  * @last:     NULL, or an early bucket: one that is due before the deadlines of its timers
  *            (bucket.c).  If a timer that was in no bucket, such as a started one, gets an early
- *            bucket, that bucket becomes @last.  The next such timer tries @last first.  When
- *            @last gets no more timers, it becomes NULL
- * @near:     lets queued timers with equal deadlines share a heap entry.  It is the deadline of the
- *            last queued timer that got neither an early bucket nor one for its slack.  If the next
- *            such timer has the deadline @near, that timer may get a bucket that is due at @near
+ *            bucket, that bucket becomes @last.  The next timer that is in no bucket tries @last
+ *            first.  When @last gets no more timers, it becomes NULL
+ * @near:     the deadline for which __theap_bucket_near() was called last: that of a queued timer
+ *            that got no bucket of another kind.  If the next call is for the same deadline, its
+ *            timer may get a bucket that is due at @near, for timers with equal deadlines
  * @now:      the last time that was read from the queue's clock, for buckets or for a batch
  * @tick:     when that time was read, in jiffies
  * @nr:       the number of all buckets, spare ones included
@@ -238,14 +239,15 @@ struct theap_queue {
 	s64 deferred;			/* Q: the time to which a run last deferred a due timer.
 					 * Two runs of a queue may be on at once: @run, and @stolen
 					 * on another CPU.  One of them defers a timer if the other
-					 * has yet to call the timer's function.  A sync, which
-					 * finds the next deadline (sync.c), reads @deferred */
+					 * has yet to call the timer's function.  A sync (sync.c)
+					 * finds the next deadline.  It reads @deferred, since the
+					 * deferred timer is queued later than its deadline */
 	s64 now;			/* q: the time of a manual clock; the writer also holds the
 					 * mutex of that clock */
 	struct theap_counters count;	/* q; but I for @notified and @deferred_notifications, and
 					 * H for @handed_over */
 
-	/* Written by any CPU, by calls on timers and by reservations. */
+	/* Written by any CPU, by calls on timers and by reservations of heap positions. */
 	struct llist_head inbox ____cacheline_aligned_in_smp;	/* A */
 	atomic64_t earliest;		/* A: earliest deadline in the inbox; 0: the inbox
 					 * is long, and a run is wanted at once;

@@ -115,10 +115,11 @@ static noinline void __theap_expire(struct theap_queue *queue, struct theap_run 
 	if (expiry.call) {
 		/*
 		 * The batch is sorted by @deadline, and the lateness is counted from @deadline.
-		 * Mostly, @deadline is @nextwhen, the last deadline that a call or a check has set.
-		 * If a run has deferred the timer, @when is later, and @deadline is @when.  If a
-		 * program has stored an earlier deadline in shared memory, without a call, the
-		 * timer may be due before @nextwhen.  Then @deadline is the current time.
+		 * Mostly, @deadline is @nextwhen: the last deadline that a start or a modify has
+		 * set, or a run that has requeued the timer.  If a run has deferred the timer,
+		 * @when is later, and @deadline is @when.  If a program has stored an earlier
+		 * deadline in shared memory, without an ioctl, the timer may be due before
+		 * @nextwhen.  Then @deadline is the current time.
 		 */
 		s64 deadline = min(max(timer->when, timer->nextwhen), run->now);
 
@@ -136,9 +137,10 @@ static noinline void __theap_expire(struct theap_queue *queue, struct theap_run 
 	if (WARN_ON_ONCE(next <= run->now))
 		next = run->now + 1;
 	/*
-	 * Early buckets (bucket.c) are for timers that are mostly stopped or postponed first.  A
-	 * periodic timer mostly expires again.  So it gets a heap entry of its own, or shares a
-	 * bucket with the last such timer if both have the same next deadline.
+	 * Early buckets are due before the deadlines of their timers (bucket.c).  They are for
+	 * timers that are mostly stopped or postponed before they expire.  A periodic timer mostly
+	 * expires again.  So it gets a heap entry of its own, or shares a bucket with timers that
+	 * have the same next deadline.
 	 */
 	ticker = (expiry.call || expiry.expirations) && !expiry.idle && !timer->slack;
 	__theap_reinsert(queue, timer, theap_timer_round(timer, next), !ticker);
@@ -233,12 +235,11 @@ static void __theap_run_one(struct theap_queue *queue, struct theap_run *run,
  * Handle the timers of a due bucket, which share one heap entry.  The bulk extraction, which visits
  * the due entries one after the other (extract.c), now visits that entry.
  *
- * No timer of the bucket is due before the time @from below.  An early bucket is itself due before
- * @from, so most of its timers are not due yet.  Of an early bucket, handle at most
- * THEAP_EARLY_SHARE timers.  Then rekey the bucket to the earlier of two times: @from, and 1 ns
- * after the current time.  If @from has not passed, all entries that are due now are handled before
- * the bucket.  If @from has passed, timers of the bucket may be due.  Then only entries that are
- * due before @from are handled first.
+ * An early bucket is due before its timers.  So handle only THEAP_EARLY_SHARE of its timers, and
+ * then rekey the bucket, so that the entries of due timers are handled first.  The new deadline of
+ * the bucket is 1 ns after the current time, but at most the time @from below.  No timer of the
+ * bucket is due before @from.  If @from has passed, timers of the bucket may be due, so only
+ * entries that are due before @from are handled first.
  *
  * @budget is not 0: each timer takes 1 of it, and so does an empty bucket.
  * Return: true: go on with other entries; false: timers of the bucket have spent the budget, and

@@ -144,7 +144,7 @@ static inline bool theap_try_pending_to_deleted(atomic_t *status, enum theap_sta
 	return atomic_try_cmpxchg(status, &old, THEAP_DELETED);
 }
 
-/* NO_STATUS, REMOVED, WAITING, DELETED, MODIFIED_x -> MODIFYING: a CPU claims it to change it */
+/* NO_STATUS, REMOVED, WAITING, DELETED, MODIFIED_x -> MODIFYING: a CPU claims the timer */
 static inline bool theap_try_stable_to_modifying(atomic_t *status,
 						 enum theap_status from)
 {
@@ -166,7 +166,7 @@ static inline void theap_modifying_to(atomic_t *status, enum theap_status to)
  * the queue is the lock-free list of timers that were moved to an earlier deadline.
  */
 
-/* WAITING -> RUNNING: a run handles a due timer; or the timer inside an empty bucket is dequeued */
+/* WAITING -> RUNNING: a run handles the due timer; or the bucket that embeds the timer is freed */
 static inline bool theap_try_waiting_to_running(atomic_t *status)
 {
 	return __theap_try(status, THEAP_WAITING, THEAP_RUNNING);
@@ -178,13 +178,13 @@ static inline void theap_running_to_no_status(atomic_t *status)
 	__theap_leave(status, THEAP_RUNNING, THEAP_NO_STATUS);
 }
 
-/* RUNNING -> WAITING: requeued at its deadline, or in 50 us if another run has yet to call it */
+/* RUNNING -> WAITING: requeue the timer; in 50 us if another run has yet to call its function */
 static inline void theap_running_to_waiting(atomic_t *status)
 {
 	__theap_leave(status, THEAP_RUNNING, THEAP_WAITING);
 }
 
-/* RUNNING -> MODIFIED_EARLIER: not expired yet, since the inbox (timers moved earlier) links it */
+/* RUNNING -> MODIFIED_EARLIER: the inbox, a list, links the timer: expire it later (run.c) */
 static inline void theap_running_to_modified_earlier(atomic_t *status)
 {
 	__theap_leave(status, THEAP_RUNNING, THEAP_MODIFIED_EARLIER);
@@ -202,13 +202,13 @@ static inline void theap_removing_to_removed(atomic_t *status)
 	__theap_leave(status, THEAP_REMOVING, THEAP_REMOVED);
 }
 
-/* REMOVING -> DELETED: not dequeued yet, since the inbox (timers moved earlier) links it */
+/* REMOVING -> DELETED: the inbox, a list, links the timer: dequeue it later (owner.c) */
 static inline void theap_removing_to_deleted(atomic_t *status)
 {
 	__theap_leave(status, THEAP_REMOVING, THEAP_DELETED);
 }
 
-/* WAITING, DELETED, MODIFIED_x -> MOVING: the lock holder requeues it or drains the inbox */
+/* WAITING, DELETED, MODIFIED_x -> MOVING: requeue the timer, or take it from the inbox */
 static inline bool theap_try_queued_to_moving(atomic_t *status,
 					      enum theap_status from)
 {

@@ -2,16 +2,18 @@
 /*
  * Sync: wait for the timers that are due now, and find the next deadline.
  *
- * A timer may be due and not have expired yet: its CPU has yet to begin the run, or is in the run,
- * or is stuck.  An event loop that takes events of several CPUs in the order of deadlines must know
- * up to which time no event is missing.  A sync returns that time: the earliest deadline of a
- * timer whose function has not been called yet.  The loop may sleep until that time.
+ * A timer may be due and not have expired yet: its CPU has yet to begin the run that expires the
+ * timer, or is in that run, or is stuck.  An event loop that takes events of several CPUs in the
+ * order of deadlines must know up to which time no event is missing.  A sync returns that time: the
+ * earliest deadline of a timer whose function has not been called yet.  The loop may sleep until
+ * that time.
  *
  * For each queue that the timers have used, a sync computes such a time, the earliest of:
  *
- *	@first, @earliest	the heap, and the inbox (the list of timers moved earlier); 0 if the
- *				inbox is long, or if work on either is unfinished: drained inbox
- *				entries, or holes in the heap (extract.c), are left
+ *	@first, @earliest	the heap, and the inbox (the list of timers moved earlier).  0 in
+ *				three cases: the inbox is long; timers taken from the inbox are not
+ *				requeued yet; a bulk extraction has left holes in the heap: empty
+ *				positions (extract.c)
  *	@claimed		timers of the inbox that other CPUs are changing (owner.c): 0 if
  *				there are any, since their deadlines are not known
  *	@least of the two runs	the batches whose functions are being called, by the owning CPU and

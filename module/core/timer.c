@@ -493,9 +493,10 @@ bool theap_timer_stop(struct theap_timer *timer)
 static bool theap_timer_dequeue(struct theap_queue *queue, struct theap_timer *timer)
 {
 	/*
-	 * A bulk extraction of due entries may leave holes at the end of the heap: drop them before
-	 * the timer is removed.  The limit for holes is higher than that for timers, since dropping
-	 * a hole costs a tenth of extracting an entry.
+	 * The last entry of the heap replaces an entry that is removed.  But a bulk extraction of
+	 * due entries may leave holes at the end of the heap: drop these holes first.  The limit
+	 * for holes is higher than that for timers, since dropping a hole costs a tenth of
+	 * extracting an entry.
 	 */
 	unsigned int budget = THEAP_BATCH, holes = 16 * THEAP_BATCH;
 	bool out = false;

@@ -55,11 +55,11 @@
  * "until".
  *
  * Either that code reads the new "until", or the watchdog timer reads the deadline.  In both
- * cases the watchdog is woken if it would sleep past the deadline.  There is one exception: the
- * other watchdog timer, not the one above, finds the deadline, and stores an "until" that is
- * earlier than the deadline.  If the code on the right reads that "until", the code wakes no
- * watchdog timer.  Then only the other one is sure to expire before the deadline, and its CPU may
- * get stuck.  So each watchdog timer also makes sure that the other one expires by the new "until".
+ * cases the watchdog is woken if it would sleep past the deadline.  There is one exception.  Call
+ * the watchdog timer in the table A, and the other one B.  B may find the deadline, and store an
+ * "until" that is earlier than the deadline.  If the code that publishes the deadline reads this
+ * "until", it wakes neither A nor B.  Then only B is sure to expire before the deadline, and B's
+ * CPU may get stuck.  So when B stores an "until", it makes sure that A expires by then, too.
  *
  * A start takes the lock of the watchdog only to wake it.  The watchdog then stays awake until
  * one of its timers expires, usually half a period later.  So starts on a CPU take the lock about

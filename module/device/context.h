@@ -121,13 +121,12 @@ struct theap_context {
 	struct theap_uring_waits waits;	/* O: uring_wait.c */
 	s64 span;			/* about the nanoseconds from a recent start of a one-shot
 					 * slot to its deadline.  Calls that start a slot write
-					 * @span.  When a slot expires, the kernel may queue a
-					 * check of it about @span later (theap_slot_linger()).  A
-					 * restart with an earlier deadline than that check needs
-					 * the ioctl KICK.  No lock: if @span is too small, the
-					 * check finds that the slot was not restarted yet.  If
-					 * @span is too large, a restart needs a KICK, which
-					 * corrects @span */
+					 * @span.  An expired slot may stay queued for about @span
+					 * (theap_slot_linger()).  Until then the program can
+					 * restart it in shared memory.  The restart needs the
+					 * ioctl KICK only if its deadline is before the end of that
+					 * time.  No lock: if @span is wrong, at worst a restart
+					 * needs a KICK, which corrects @span */
 	struct theap_waker waker;	/* O: after timers have expired, the core calls it to
 					 * wake @wait and @waits, and to signal @eventfd */
 	struct theap_clock_step clock_step;	/* O: clock_step.h */

@@ -101,9 +101,9 @@ static const char *theap_heaps_state(struct theap_queue *queue)
 
 /*
  * Print the nanoseconds until the first deadline of a queue.  They are negative if that deadline is
- * overdue.  Print 0 if the top of the heap does not show that deadline.  Then a run is still taking
- * due timers from the heap, or timers whose deadline was made earlier wait to be requeued.  Print
- * "-" if there is no deadline.
+ * overdue.  Print "-" if there is no deadline.  Print 0 if that deadline is not known now, for one
+ * of two reasons.  A run, which expires the due timers, is still taking them from the heap.  Or
+ * timers whose deadline was made earlier wait to be requeued.
  */
 static void theap_heaps_show_first(struct seq_file *m, struct theap_queue *queue)
 {

@@ -573,7 +573,8 @@ int theap_ioctl_kick(struct theap_context *context, void *arg)
 
 /*
  * Execute one operation of a BATCH.
- * Return: @was_pending + @discarded of the operation, at most S32_MAX; or a negative error.
+ * Return: the number of expirations that were discarded, plus 1 if the timer was pending, at most
+ * S32_MAX; or a negative error.
  */
 static int theap_batch_op(struct theap_context *context, const struct timerheap_op *op, s64 now)
 {
@@ -714,11 +715,11 @@ int theap_ioctl_sync(struct theap_context *context, void *arg)
 		return -EINVAL;
 	next = theap_sync(&context->placement, context->queues);
 	/*
-	 * theap_sync() returns a time of the machine, without the offset of a time namespace.
-	 * Convert it into the namespace of the context, unless it is 0 or 1.  0 means a time that
-	 * has passed.  A timer whose deadline is before the start of the machine's clock is queued
-	 * at 1 instead.  A converted 1 could be later than the deadline that the program has set.
-	 * So for 0 and for 1, return 1, the earliest possible deadline in each namespace.
+	 * theap_sync() returns the next deadline on the machine's clock, without the offset of a
+	 * time namespace.  Convert it into the namespace of the context, unless it is 0 or 1.  0
+	 * means a time that has passed.  1 may stand for an earlier deadline: a timer whose
+	 * deadline is before the start of the machine's clock is queued at 1.  So for 0 and for 1,
+	 * return 1, the earliest possible deadline in each namespace.
 	 */
 	sync->next = next > 1 ? theap_context_from_machine(context, next) : 1;
 	return 0;

@@ -105,8 +105,8 @@ int theap_mmap(struct file *file, struct vm_area_struct *vma)
 	if (!theap_context_slots(context))
 		return -EBADFD;
 	/*
-	 * Do not test VM_SHARED: it is clear if the file is not open for writing.  A shared
-	 * mapping of such a file must fail with EACCES.
+	 * Do not test VM_SHARED, which the kernel does not set if the file is not open for writing.
+	 * A shared mapping of such a file must fail with EACCES below, not with EINVAL here.
 	 */
 	if (!(vma->vm_flags & VM_MAYSHARE))
 		return -EINVAL;

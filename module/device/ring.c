@@ -21,7 +21,7 @@
 
 #include "ring.h"
 
-/* The most entries that theap_ring_grow() copies in one hold of the lock: about a microsecond. */
+/* The most entries that theap_ring_grow() copies in one hold of the ring's @lock: about 1 us. */
 #define THEAP_RING_COPY	256U
 
 /*
@@ -173,14 +173,15 @@ u32 **theap_ring_grow_alloc(const struct theap_ring *ring, u32 slots)
  * must remove none (uapi/linux/timerheap.h).  ring.h explains how the entries are copied.  The
  * program may have written any value to an entry, which is copied as it is.
  *
- * The copy begins with the number before the head, which a reader has removed last.  A program may
- * have been killed after it removed that number, and before it took the event.  Then the process
- * that continues with the context needs the number (tools/lib/adopt.c).
+ * The copy begins with the number before the head, which a reader has removed last.  A reader first
+ * moves the head, which removes the number, and then takes the expirations of the slot.  A program
+ * may have been killed between these two steps.  Then the process that continues with the context
+ * needs the number (tools/lib/adopt.c).
  *
  * While no reader removes a number, at most one number of each slot is added.  But a program may
  * break the rules: store 0 to @expirations of a slot, and call KICK, which expires the slot again.
  * Then numbers may be added as fast as this function copies them.  So this function stops copying
- * after more numbers than the smaller ring has entries, and such a program loses events.
+ * after more numbers than the ring had entries before, and such a program loses events.
  *
  * Context: task, may sleep.
  */
@@ -242,12 +243,15 @@ u32 theap_ring_count(struct theap_ring *ring)
 {
 	/*
 	 * Acquire: read the head, and then the tail.  Otherwise the tail could be at a position
-	 * before the head, and the ring would seem full.  A reader moves the head to a position
-	 * only after it has read a tail at that position or beyond.  The reader reads the tail by
-	 * an acquire: in the program (D) in uapi/linux/timerheap.h, in the kernel the one in
-	 * theap_ring_get().  So the read of the tail below finds that tail or a later one.  That
-	 * holds although three CPUs take part and the head is no release: on x86-64, arm64 and
-	 * riscv64 a store becomes visible to all other CPUs at once.
+	 * before the head, and the ring would seem full.  Three CPUs take part:
+	 *
+	 *	an expiry	a reader			this function
+	 *	  store tail	  read tail, by an acquire	  read head, by an acquire
+	 *			  store head, at most tail	  read tail
+	 *
+	 * This function reads the reader's tail or a later one, although the store of the head is
+	 * no release: on x86-64, arm64 and riscv64 all other CPUs see a store at once.  The
+	 * reader's acquire is in theap_ring_get(), or is (D) in uapi/linux/timerheap.h.
 	 */
 	u32 head = smp_load_acquire(&ring->shared->head);
 
