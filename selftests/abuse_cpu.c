@@ -161,9 +161,10 @@ static void measure_shares(struct __test_metadata *_metadata, struct _test_data_
 		if (load.cpu >= self->cpus)
 			continue;
 		/*
-		 * Make a large load smaller if the module is slow: the load would take too long.
-		 * Also make a large load with @seconds smaller if the clock does not count
-		 * instructions: rounds_beside() then measures for 200 ms, which is too short.
+		 * Make a large load smaller if the module is slow: each timer takes long then.
+		 * A large load with @seconds causes long expiry runs, and the kernel charges the
+		 * first one only in part.  So a measurement must take seconds.  If the clock does
+		 * not count instructions, rounds_beside() takes 200 ms: make the load smaller.
 		 */
 		if ((th_slow() || (load.seconds && !self->exact)) && load.nr > ABUSE_CROWD)
 			load.nr = ABUSE_CROWD;

@@ -466,7 +466,10 @@ TEST_F(eventfd, events_of_several_contexts_signal_one_eventfd)
 	close(semaphore);
 }
 
-/* Each call or expiry run that adds an event makes an epoll edge, even with an unread eventfd. */
+/*
+ * Each call or expiry run that adds an event makes an epoll edge of the eventfd.  The program need
+ * not read the eventfd between two edges.
+ */
 TEST_F(eventfd, each_system_call_or_expiry_run_that_adds_events_makes_an_epoll_edge)
 {
 	struct epoll_event edge = { .events = EPOLLIN | EPOLLET }, got;

@@ -57,10 +57,11 @@
  * -----------------------------
  *
  * A stop, and a start of an idle slot, discard the expirations that no reader has taken.  So after
- * them no reader gets an event of the former arming, except by theap_slot_put_back_event().  The
- * number of the slot may be in the ring, and must not be added a second time.  So @expirations does
- * not become 0, but TIMERHEAP_DISCARDED.  The reader that removes the number replaces
- * TIMERHEAP_DISCARDED by 0.  DRAIN discards no expirations, since it could not report how many.
+ * them no reader gets an event of the former arming, except by theap_slot_put_back_event().  An
+ * expiry adds the number of the slot to the ring if it finds 0 in @expirations.  After a discard
+ * the number may still be in the ring, and must not be added a second time.  So a discard stores
+ * TIMERHEAP_DISCARDED, not 0.  The reader that removes the number replaces TIMERHEAP_DISCARDED by
+ * 0.  DRAIN discards no expirations, since it could not report how many.
  *
  * First the stop, or the start, must know that no check is about to add an expiration.  In the
  * kernel the claim excludes checks.  The program reads @queued after it has stored the deadline:
@@ -101,14 +102,14 @@
  *						  they were not 0: queued <- later
  *						  they were 0: queued <- next
  *
- * (E) and (F) pair.  Take the last check whose (F) precedes (E).  In @queued the reader reads the
- * CHECKING of that check, or the value that the check stores next, or a value of a later check.  If
- * the check backs off, the first two are after the deadline, so the reader kicks the slot.  The
- * KICK waits for the end of the check.
+ * (E) and (F) pair.  Suppose that the last check whose (F) precedes (E) backs off.  In @queued the
+ * reader may read the CHECKING of that check, or the time that the check stores next.  Both are
+ * after the deadline, so the reader kicks the slot.  The KICK waits for the end of the check.
  *
- * The first check whose (F) follows (E) finds 0 in @expirations.  So that check ends the back-off,
- * and makes a new event.  If a further check finds that event unread, it may back off again.  Then
- * the reader of that event kicks the slot.  A KICK that is not needed does no harm.
+ * If the reader reads a value of a later check instead, the slot needs no KICK.  The first check
+ * whose (F) follows (E) finds 0 in @expirations, makes a new event, and ends the back-off.  If a
+ * further check finds that event unread, it may back off again.  Then the reader of that event
+ * kicks the slot.  A KICK that is not needed does no harm.
  */
 #include <linux/gfp.h>
 #include <linux/ktime.h>
@@ -185,7 +186,8 @@ static bool theap_slot_add_expirations(struct theap_slot_timer *st, u64 count, b
 	/*
 	 * The addition is the full barrier (F).  A reader of the new count sees the fields of the
 	 * event, which were stored before.  If the addition finds the 0 that a reader has stored
-	 * by the full barrier (E), that reader has taken the previous event.
+	 * by the full barrier (E), that reader has taken the previous event.  So the caller must
+	 * add the slot's number to the event ring again.
 	 */
 	if (!theap_user_fetch_add(&theap_slot(st)->expirations, count, &old)) {
 		st->timer.owner_count = min_t(u64, count, U32_MAX);
@@ -513,9 +515,10 @@ static int theap_slot_set_deadline(struct timerheap_slot *slot,
  * A deadline that has passed expires in this function.  So a program that stores deadlines in
  * the past causes no hrtimer interrupts.
  *
- * Return: 0; -EAGAIN as theap_timer_schedule(); -EBUSY: expirations could not be added to the slot.
- * After both errors @queued is CHECKING.  After -EAGAIN the caller must end the claim and try
- * again.  After -EBUSY the timer is queued for a further check, a minimum period later.
+ * Return: 0; -EAGAIN: the queue @claim->grow has no heap position for the timer, so the caller must
+ * end the claim and try again; -EBUSY: expirations could not be added to the slot.  After both
+ * errors @queued is CHECKING.  After -EBUSY the timer is queued for a further check, a minimum
+ * period later.
  */
 static int theap_slot_kick_claimed(struct theap_slot_timer *st,
 				   struct theap_claim *claim, s64 now, bool *ring)

@@ -14,9 +14,9 @@
  *  - The slot is periodic, and its last event is unread: the kernel checks it less often (slot.c).
  *  - The program has stored a deadline that is earlier than the queued check, and has yet to call
  *    KICK.  KICK makes the kernel check the slot at once.
- *  - The slot has expired in a run on another CPU, which has yet to add the slot's number to the
- *    event ring.  A second run finds the slot due again, and defers the check by 50 us
- *    (core/run.c).
+ *  - A run, which expires due timers, has expired the slot on another CPU.  The run has yet to add
+ *    the slot's number to the event ring.  The slot was started again, or is periodic, and is due
+ *    again.  The run that finds it due defers the check by 50 us (core/run.c).
  */
 #ifndef THEAP_SLOT_H
 #define THEAP_SLOT_H
@@ -91,7 +91,8 @@ struct theap_ended {
  * the program has just changed the deadline each time, the next check is a minimum period later.
  * The same holds if an atomic operation of the check has failed, since a thread of the program
  * keeps storing to the slot (user_word.h).  A discard of expirations, and a MODIFY with IF_PENDING,
- * have as many tries in one claim.  A reader has as many tries to take an event.
+ * have as many tries each time that they lock the slot's timer.  A reader has as many tries to take
+ * an event.
  */
 #define THEAP_SLOT_TRIES	4
 

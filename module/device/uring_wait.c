@@ -42,14 +42,14 @@
  * If the request is one-shot, it ends.  The program then takes both events, or its next request
  * completes at once.  If the request is multishot, it posts again, since the total has changed.
  *
- * A cancellation may race with a completion.  CANCEL cancels, and so does io_uring at the end of
- * the io_uring or its task:
+ * A cancellation may race with a completion.  The call CANCEL cancels a request.  io_uring cancels
+ * a request if the request's io_uring file is closed, or if the task that has submitted it exits:
  *
  *	the task work				a cancellation
  *	  if it is multishot, post		  lock
  *	  lock					  set @canceled
- *	  @canceled: done, with ECANCELED	  pending: the end of the io_uring ends the
- *	  the request ends: done		    request, CANCEL queues task work
+ *	  @canceled: done, with ECANCELED	  pending: io_uring ends the request,
+ *	  the request ends: done		    CANCEL queues task work
  *	  otherwise: pending again		  @completing: leave it to the task work
  *	  unlock				  unlock
  *

@@ -190,10 +190,10 @@ static bool set_expires(struct entry *entry, s64 expires, bool earlier)
 			return true;
 	} while (!atomic64_try_cmpxchg(&entry->expires, &old, expires));
 	/*
-	 * If the time has become earlier, start the timer.  Meanwhile another caller may make
-	 * entry->expires still earlier, and start the timer before this start, which then replaces
-	 * the earlier time.  So read entry->expires again after this start.  If it is earlier than
-	 * the time of this start, now in @old, start the timer again.
+	 * If the time has become earlier, start the timer.  Another caller may make entry->expires
+	 * still earlier, and start the timer first.  Then the start below moves the timer back to a
+	 * later deadline.  So read entry->expires again after each start.  If entry->expires is
+	 * earlier than @old, which is the deadline of that start, start the timer again.
 	 */
 	for (; expires && expires < old; expires = atomic64_read(&entry->expires)) {
 		timerheap_start(&entry->timer, expires);

@@ -6,8 +6,8 @@
  * stop, postpone and move timers in buckets.  In one test, a timer's function uses more CPU time
  * than the module allows.  One test uses more timers than a queue can have buckets.
  *
- * Some tests do the same with timers as tests of the timing wheels of go-zero or Kafka.
- * The comments of these tests name go-zero or Kafka.
+ * Some tests of go-zero and Kafka check timing wheels.  Some tests here check the same with timers,
+ * and their comments name go-zero or Kafka.
  */
 #include <linux/delay.h>
 #include <linux/prandom.h>

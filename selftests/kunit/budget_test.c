@@ -61,8 +61,8 @@ static void budget_saves_at_most_400_ms_of_unused_time(struct kunit *test)
 
 /*
  * @until is the time at which all used CPU time is repaid.  However much is charged, a charge moves
- * @until to at most THEAP_THROTTLE_MAX after the time of the charge.  If @until is later than that
- * before the charge, the charge does not change @until.
+ * @until to at most THEAP_THROTTLE_MAX after the time of the charge.  If @until is later already,
+ * the charge does not change @until.
  */
 static void budget_charge_never_extends_throttling_beyond_the_given_maximum(struct kunit *test)
 {

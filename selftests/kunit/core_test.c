@@ -226,7 +226,7 @@ void test_get_spare_buckets(struct kunit *test, struct theap_queue *queue)
  * bucket, with two exceptions.  The queue could not get more buckets.  Or the search for the
  * timer's bucket in a hash table has ended after THEAP_BUCKET_PROBES other buckets.
  *
- * Context: as test_buckets_grow().
+ * Context: task; softirqs may be off.  If the queue has a free bucket, interrupts may be off, too.
  */
 void test_start_slack(struct test_timer *t, s64 deadline, u64 slack)
 {
@@ -242,7 +242,8 @@ void test_start_slack(struct test_timer *t, s64 deadline, u64 slack)
 }
 
 /*
- * Make test_queue() crowded, so that it has early buckets: start many timers that are due in a day.
+ * Start many timers that are due in a day, so that test_queue() is crowded.  Only a crowded queue
+ * has early buckets: heap entries that timers share, each due before its timers.
  * Return: @nr idle timers.
  */
 struct test_timer *test_crowd(struct kunit *test, unsigned int nr)

@@ -19,7 +19,8 @@
 
 /*
  * Return: the early bucket that the queue has chosen last; NULL: none, or it gets no more timers.
- * If a timer without slack has a deadline in the window of this bucket, its start adds it there.
+ * Such a bucket is a group of timers whose deadlines are in one time span, the bucket's window.
+ * A start of a timer without slack adds the timer to the bucket if its deadline is in the window.
  */
 static struct theap_bucket *open_bucket(void)
 {

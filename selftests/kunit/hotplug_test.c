@@ -112,7 +112,8 @@ static void hotplug_pending_timer_stays_in_its_queue_during_hand_over(struct kun
 
 /*
  * The rank of a CPU for a queue shows how well the CPU suits the queue: 0 is best.  If the CPU that
- * drives a queue has rank 0, theap_cpu_online() for that CPU hands the queue over to no other CPU.
+ * expires the timers of a queue has rank 0, theap_cpu_online() for that CPU hands the queue over to
+ * no other CPU.
  */
 static void hotplug_online_callback_leaves_queue_on_cpu_that_suits_it_best(struct kunit *test)
 {

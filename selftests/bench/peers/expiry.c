@@ -92,10 +92,11 @@ static void stop_all(const struct part *part)
 }
 
 /*
- * Stop all timers, and measure how long it takes to start them again.  start_all() relies on that
- * time.  A peer may keep a stopped timer in its heap, at the old deadline, and a start then moves
- * the timer.  start_all() moves timers to earlier deadlines.  So the new deadlines here are earlier
- * than the old ones, too, and both starts do the same work.
+ * Stop all timers, and measure how long it takes to start them again.  From that time, start_all()
+ * computes how far ahead the deadlines must be.  A peer may keep a stopped timer in its heap, at
+ * the old deadline, and a start then moves the timer.  A move to an earlier deadline may cost more
+ * than a move to a later one.  start_all() moves timers to earlier deadlines.  So this function
+ * moves them to earlier deadlines, too.
  */
 static void measure_start_time(const struct part *part)
 {
@@ -259,8 +260,8 @@ static void tickers(struct part *part)
 
 /*
  * Poll for one second from @base.  Before the timers were postponed, their deadlines were in that
- * second.  A peer may still check a timer at its old deadline.  Then set the variable @expired to
- * the number of postponed timers, since record() divides the figures by it.
+ * second, and a peer may still check a timer at its old deadline.  After that second, set @expired
+ * to the number of postponed timers, since record() divides the figures by @expired.
  */
 static void poll_until_over(const struct part *part)
 {

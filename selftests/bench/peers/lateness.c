@@ -64,12 +64,12 @@
 
 #define FLOWS		10
 #define PRIORITY	80		/* real-time priority of the reader */
-#define PERIOD		SEC		/* time between two mass expiries of the neighbor */
+#define PERIOD		SEC		/* time between mass expiries of the neighbor process */
 #define WINDOW		(20 * USEC)
 #define IDLE		(10 * SEC)	/* duration of an idle timeout */
-#define TURN		(10 * MSEC)	/* every TURN, the neighbor postpones some timeouts */
+#define TURN		(10 * MSEC)	/* every TURN, the neighbor process postpones timeouts */
 #define TURNS		500		/* number of turns to postpone each timeout once */
-#define USER		1000		/* user ID of a neighbor that is another user */
+#define USER		1000		/* user ID of a neighbor process that another user runs */
 #define AFTER_BOOT	10		/* seconds to wait before the first measurement */
 #define MOST_SAMPLES	20000
 #define EVENTS		64
@@ -87,7 +87,10 @@ void *peer_array(uint32_t n, uint32_t size)
 	return memory;
 }
 
-/* The neighbor's work.  Each function calls be_ready() when the measurement may begin. */
+/*
+ * The work of the neighbor, the process that loads the reader's CPU.  Each function calls
+ * be_ready() when the reader, which waits for that call, may begin to measure.
+ */
 static void keep_pending(void);
 static void postpone_all(void);
 static void expire_all(void);
@@ -95,10 +98,10 @@ static void compute(void);
 
 static const struct situation {
 	const char *name;
-	uint32_t n;		/* number of the neighbor's timers, or tasks */
+	uint32_t n;		/* number of timers, or tasks, of the neighbor process */
 	void (*work)(void);
 	uint32_t samples;
-	bool at_instants;	/* the neighbor's timers are due at multiples of PERIOD */
+	bool at_instants;	/* the neighbor process has timers due at multiples of PERIOD */
 	uint64_t apart;		/* time from one timer's deadline to the next, in ns */
 	uint64_t slack;
 	bool user;		/* another user runs the neighbor, the other process on the CPU */
@@ -169,8 +172,8 @@ static uint64_t seed;
 /*
  * Samples of the reader's timers, in us.  @late is the lateness, which has two parts: the time
  * until the kernel finds the timer due, and the time after that.  groups[1] has the samples of
- * timers that are due just after a mass expiry of the neighbor's timers.  groups[0] has all other
- * samples.
+ * timers that are due just after a mass expiry.  In a mass expiry, all timers of the neighbor, the
+ * other process on the CPU, are due.  groups[0] has all other samples.
  */
 static struct group {
 	double late[MOST_SAMPLES], until_fired[MOST_SAMPLES], after_fired[MOST_SAMPLES];
@@ -236,7 +239,7 @@ static const struct peer sleeper = {
 	.reap = reap_sleeper,
 };
 
-/* The ways to wait for slots of timerheap. */
+/* Open a context, which holds timers of timerheap, and wait for their expiries. */
 
 /*
  * Open a context without the limit on the CPU time that the kernel uses for a user's timers, as a
@@ -342,7 +345,7 @@ static void keep_pending(void)
 	pause();
 }
 
-/* Return the numbers of the neighbor's timers in random order. */
+/* Return the numbers of the timers of the neighbor process, in random order. */
 static uint32_t *shuffled(void)
 {
 	uint32_t n = situation->n, *order = peer_array(n, sizeof(*order));
@@ -456,15 +459,18 @@ static pid_t start_neighbor(void)
 static void *flows;
 static uint64_t deadlines[FLOWS];
 
-/* True: a flow's deadline is within WINDOW of a mass expiry; used only with @at_instants. */
+/*
+ * True: the timer of a flow is due within WINDOW of a mass expiry.  In a mass expiry, all timers of
+ * the neighbor process are due.  The array is used only in situations with mass expiries.
+ */
 static bool aimed[FLOWS];
 static uint32_t wanted, skipped;	/* samples to take, and those to skip before them */
 
 /*
- * Start the timer of a flow.  If the neighbor's timers expire together once a second, in a mass
- * expiry, the flow has two deadlines for each mass expiry.  The first is one to two milliseconds
- * before the mass expiry, the second at most WINDOW before or after it.  In the other situations,
- * the deadline is one to two milliseconds from now.
+ * Start the timer of a flow.  In some situations, all timers of the neighbor process expire
+ * together once a second, in a mass expiry.  Then the flow has two deadlines for each mass expiry.
+ * The first is one to two milliseconds before the mass expiry, the second at most WINDOW before or
+ * after it.  In the other situations, the deadline is one to two milliseconds from now.
  */
 static void send_next(uint32_t flow)
 {
