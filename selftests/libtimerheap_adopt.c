@@ -228,8 +228,8 @@ static void kill_and_succeed(struct __test_metadata *_metadata, const int socket
 
 /*
  * In each round the test kills a program that starts timers and takes their events.  If the test
- * may exceed a user's limit of CPU time, it does: 50000 timers in 2 s may take more CPU time than
- * the limit allows, and so be late by minutes on a slow machine.
+ * runs as root, the program has no limit of CPU time (TIMERHEAP_UNLIMITED).  With the limit, 50000
+ * timers in 2 s may be late by minutes on a slow machine.
  */
 TEST_F_TIMEOUT(adopt, successor_of_killed_program_loses_and_doubles_no_timer, 300)
 {
@@ -307,7 +307,10 @@ static void die_after_next(struct timerheap *th)
 	timerheap_next(th, &event);
 }
 
-/* Be killed as in die_in_next(), but the timer was stopped before its event was taken. */
+/*
+ * Be killed after a slot number was removed from the ring, and before its event was taken.  Here
+ * the timer was also stopped, which has discarded the event.
+ */
 static void die_in_next_of_stopped(struct timerheap *th)
 {
 	die_in_next(th);
@@ -357,9 +360,10 @@ static void die_with_wrong_gap(struct timerheap *th)
 }
 
 /*
- * Be killed after another process has stored a wrong number in program[GAP], which has the slot
- * number that the ring may lack.  The number is not that of a slot, so the successor must not write
- * it.
+ * Be killed after another process has stored a wrong slot number in program[GAP].  While the
+ * library sorts the ring, program[GAP] has a slot number that the ring may lack.  After a kill, the
+ * successor writes the number into the ring.  Here no slot has the number, so the successor must
+ * write nothing.
  */
 static void die_with_wrong_number_in_gap(struct timerheap *th)
 {

@@ -64,8 +64,8 @@ static void expect(uint64_t model, uint64_t engine, const char *operation, uint3
 }
 
 /*
- * Round @when up, by at most @slack, to a multiple of the largest possible power of two, in units
- * of 15625 ns.  Like the kernel, clear all but the 16 highest significant bits of @slack in units.
+ * Round @when up, by at most @slack, to a multiple of 15625 ns * 2^n with the largest possible n.
+ * First, like the kernel, round @slack down to m * 15625 ns: m has at most 16 significant bits.
  */
 static uint64_t model_round(uint64_t when, uint64_t slack)
 {
@@ -109,7 +109,7 @@ static void start(uint32_t slot, uint64_t deadline, uint64_t period)
 	int result = timerheap_start_periodic(m.th, slot, deadline, period);
 	struct model_slot *s = &m.slots[slot];
 
-	/* timerheap_arm() counts discarded expirations in 30 bits, so modulo 2^30. */
+	/* If the timer was idle, the result counts the discarded expirations, modulo 2^30. */
 	expect(s->deadline ? 1 : s->unread % (1 << 30), result, "start", slot);
 	if (!s->deadline)
 		s->unread = 0;
@@ -538,7 +538,7 @@ TEST_F(engines, taking_a_part_of_the_events_makes_epoll_edge_for_the_rest)
 	timerheap_close(th);
 }
 
-/* A report of a clock step by timerheap_wait() leaves the descriptor readable if events remain. */
+/* If timerheap_wait() reports a clock step, an unread event keeps the descriptor readable. */
 TEST_F(engines, unread_event_keeps_descriptor_readable_after_wait_reports_clock_step)
 {
 	struct timerheap_setup setup = {
@@ -565,7 +565,7 @@ TEST_F(engines, unread_event_keeps_descriptor_readable_if_start_follows_clock_st
 
 	ASSERT_NE(NULL, th);
 	ASSERT_EQ(1, make_event(th, 0));
-	/* Simulate a step back: the descriptor became readable at @armed, a time in the future. */
+	/* Simulate a step back: @armed, when the fd became readable, is in the future. */
 	th->process->armed = timerheap_now(th) + 1000 * SEC;
 	ASSERT_EQ(0, timerheap_start(th, 1, timerheap_now(th) + 500 * SEC));
 	EXPECT_TRUE(system_readable(timerheap_fd(th), LOST / MSEC));

@@ -297,9 +297,9 @@ TEST(closed_descriptor_ends_expiry_thread)
 }
 
 /*
- * If timerheap_reopen() cannot end the thread, since its descriptor is closed, the call changes
- * nothing.  So the thread goes on if it wakes up later: it calls __timerheap_serve(), which returns
- * false if the thread has to end.
+ * If timerheap_reopen() cannot end the expiry thread, since the descriptor of the thread is closed,
+ * timerheap_reopen() changes nothing.  So if the thread wakes up later, it continues.  The test
+ * calls __timerheap_serve() in place of the thread: true means that the thread continues.
  */
 TEST(failed_reopen_keeps_timers_and_expiry_thread)
 {

@@ -65,7 +65,10 @@ TEST_F(fork, child_cannot_use_timers_of_parent)
 	EXPECT_FALSE(timerheap_next(th, &event));
 }
 
-/* In a child: reopen the context, and let a timer expire.  Return: as use_timers_of_parent(). */
+/*
+ * In a child: reopen the context, and let a timer expire.  Return: 0; otherwise the number of the
+ * check that has failed.
+ */
 static int use_own_timers(struct timerheap *th)
 {
 	struct timerheap_slot *slots = th->slots;

@@ -4,7 +4,7 @@
  *
  * The engine is what expires the timers of a context: the kernel, or the library in the process.  A
  * KICK makes the engine check slots.  The fixture replaces the function of the context's engine
- * that makes KICKs by test_kick(), which can do both.
+ * that makes KICKs by test_kick(), which can fail, and can let another timer expire.
  */
 #include <context.h>
 
@@ -14,7 +14,7 @@
 #define KICKS	256	/* the most slots of struct timerheap_kicks */
 
 static const struct engine *engine;	/* the engine of the context */
-static struct engine test_engine;	/* a copy of @engine, with test_kick() in place of its kick */
+static struct engine test_engine;	/* a copy of @engine, but with test_kick() as its kick */
 static uint32_t left;			/* how many more slots can be kicked */
 static int failure;			/* what a KICK of a further slot returns */
 static uint32_t due;			/* 0, or a slot that the next KICK also checks */
@@ -56,7 +56,10 @@ FIXTURE_TEARDOWN(kick)
 	timerheap_close(self->th);
 }
 
-/* If the KICK of a slot fails, the slot and those behind it stay in the list. */
+/*
+ * If the KICK of a slot fails, the flush keeps that slot and those behind it in @kicks, the list of
+ * slots to kick.
+ */
 TEST_F(kick, flush_keeps_the_slots_that_it_has_not_kicked)
 {
 	for (uint32_t slot = 0; slot < 5; slot++)
@@ -72,7 +75,10 @@ TEST_F(kick, flush_keeps_the_slots_that_it_has_not_kicked)
 	EXPECT_EQ(5, timerheap_advance(self->th, 10, 0));
 }
 
-/* -ENOENT states that all other slots were kicked.  A flush that keeps a slot returns its error. */
+/*
+ * A flush returns -ENOENT only if all existing slots of its list were kicked.  So if the KICK of
+ * such a slot fails, the flush returns the error of that KICK.
+ */
 TEST_F(kick, flush_returns_error_of_unkicked_slot_if_another_slot_does_not_exist)
 {
 	self->kicks = (struct timerheap_kicks){ .nr = 3, .slots = { SLOTS, 0, 1 } };
@@ -83,8 +89,9 @@ TEST_F(kick, flush_returns_error_of_unkicked_slot_if_another_slot_does_not_exist
 }
 
 /*
- * If a start fills the list, it flushes the list, and returns the error of that flush.  Then the
- * list keeps 255 of the slots that were not kicked, so it has room for the slot of the next start.
+ * If a start fills @kicks, the list of slots to kick, it flushes the list, and returns the error of
+ * that flush.  Then the list keeps 255 of the slots that were not kicked, so it has room for the
+ * slot of the next start.
  */
 TEST_F(kick, failed_flush_leaves_room_in_full_kick_list)
 {
@@ -145,7 +152,8 @@ TEST_F(kick, start_of_earlier_header_does_not_overflow_list_after_failed_flush)
 
 /*
  * An allocation clears the slack of the former timer, and then makes a KICK.  If the KICK fails,
- * the slot stays free and keeps its slack, so the next allocation of the slot makes the KICK.
+ * the allocation restores the slack, and the slot stays free.  So the next allocation of the slot
+ * clears the slack again, and makes the KICK.
  */
 TEST_F(kick, alloc_returns_error_and_keeps_the_slot_free_if_its_kick_fails)
 {
@@ -191,9 +199,10 @@ static void count(const struct timerheap_event *event, void *arg)
 
 /*
  * timerheap_reap() takes only events that are unread when it begins, even if all events of its
- * first batch were discarded.  Slots 0 to 4 have such events.  Slot 3 was started again as a
- * periodic timer, and its check seems to be late.  So timerheap_reap() kicks slot 3 when it skips
- * the event.  At that moment, test_kick() lets the timer of slot 5 expire.
+ * first batch were discarded.  Slots 0 to 4 have discarded events.  Slot 3 was started again as a
+ * periodic timer.  The test sets @queued of slot 3, the time of its next check, to a time after its
+ * deadline.  Because of the late check, timerheap_reap() kicks slot 3 when it skips the discarded
+ * event of slot 3.  During that KICK, test_kick() lets the timer of slot 5 expire.
  */
 TEST_F(kick, reap_takes_no_event_of_a_timer_that_expires_meanwhile)
 {

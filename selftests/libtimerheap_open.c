@@ -208,8 +208,8 @@ TEST(flag_or_environment_chooses_engine)
 
 /*
  * In a child: become the user "nobody", and allocate and use slots until timerheap_alloc() fails.
- * Return: the positive error number of the call that has failed.  0: the child cannot become
- * "nobody" or open a context, or has got at most one slot, or all @slots slots.
+ * Return: the positive error number of timerheap_alloc(), if the child has got at least 2 slots and
+ * fewer than @slots.  0: otherwise, also if the child cannot become "nobody" or open a context.
  */
 static int alloc_until_error(uint32_t slots)
 {

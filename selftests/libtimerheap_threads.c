@@ -2,11 +2,11 @@
 /*
  * libtimerheap with several threads: they share one context, or each has its own.
  *
- * The first two tests check sums, as stress.c does.  Each start arms a timer, and each arming ends
- * once.  An event counts the expiration, or a later start or stop ends the arming: it cancels the
- * timer, or discards an unread expiration.  That call returns how many armings it has ended.  So
- * for each timer, the number of starts equals the sum of these return values plus the number of
- * expirations that events count.
+ * The first two tests check sums.  Each start arms a timer.  Each arming ends once, in one of two
+ * ways.  Either the program takes an event that counts the expiration.  Or a later start or stop
+ * cancels the timer, or discards its unread expiration.  A start or stop returns how many armings
+ * it has ended.  So for each timer, the number of starts equals the sum of these return values plus
+ * the number of expirations that events count.
  */
 #include <pthread.h>
 

@@ -29,8 +29,8 @@ static struct {
 	u64 user_now;		/* the time of the clock, as programs read it */
 	/* Time of the last expiry; for postponed_expire() the time at which it must be called. */
 	s64 last;
-	u32 checks;
-	u32 wrong;		/* number of checks at a wrong time */
+	u32 checks;		/* calls of the expire() operations below, which check timers */
+	u32 wrong;		/* how many of these calls were made at a wrong time */
 } manual;
 
 /* Expire a timer.  Count a fault if the clock is not at the deadline, or has gone back. */
@@ -180,7 +180,10 @@ static void manual_due_timer_in_inbox_expires_once(struct kunit *test)
 	end_timer(&t[1]);
 }
 
-/* Check a timer and return a later deadline, as if a program had postponed the timer. */
+/*
+ * The expire() operation of a timer that a program has postponed: return a later deadline.  Count a
+ * fault if the call is not made at the time @last.
+ */
 static s64 postponed_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
 {
 	struct manual_timer *t = container_of(timer, struct manual_timer, timer);

@@ -342,8 +342,8 @@ static void queue_overdue_tickers_do_not_starve_other_timers(struct kunit *test)
 
 /*
  * A throttled run leaves extraction holes in the heap: positions of timers that it has expired.
- * Before the next run, start, stop and postpone timers.  After that, dequeue a timer by stop_sync,
- * most likely while there are still holes.  All due timers expire once.
+ * Before the next run, the test starts, stops and postpones timers.  After that, the test dequeues
+ * a timer by stop_sync, most likely while there are still holes.  All due timers expire once.
  */
 static void queue_start_stop_and_postpone_work_despite_extraction_holes(struct kunit *test)
 {
@@ -611,12 +611,12 @@ static void queue_stop_sync_waits_for_function(struct kunit *test)
  * of the account or of the CPU.  Then the handler defers most notifications: it throttles the
  * queue, and the end of the throttling arms the hrtimer.
  *
- * Time repays the charges: under the account's limit of 4 %, it repays 4 us in 100 us.  If each
- * call takes longer than the repayment of its charge, on a slow machine, no limit is reached.  So
- * the test then makes 1000 calls that arm no hrtimer.  These calls are charged the same, but take
- * less time.  If their charges reach a limit, the handler defers the notification of the next call.
- * If not, the account may have saved time, or the host may have stopped the machine: the test tries
- * again.
+ * Time repays the charges: under the account's limit of 4 %, it repays 4 us in 100 us.  On a slow
+ * machine, each call may take longer than the repayment of its charge, and then no limit is
+ * reached.  So, after the 20000 calls, the test always makes 1000 calls that arm no hrtimer.  These
+ * calls are charged the same, but take less time, so their charges add up.  If the charges reach a
+ * limit, the handler defers the notification of the next call.  If not, the account may have saved
+ * time, or the host may have stopped the machine: the test tries again.
  */
 static void queue_notifications_are_charged_to_account(struct kunit *test)
 {
@@ -654,9 +654,10 @@ static void queue_notifications_are_charged_to_account(struct kunit *test)
 	 * @until of the account is the time at which all use of the CPU is repaid.  Each
 	 * notification is charged 4 us or more.  At 4 %, that moves @until ahead by 100 us or more.
 	 * Before the first notification, @until counts as at least @begin - 400 ms, since the
-	 * account saves no more.  Before the last notification, @until is less than @begin + @span
-	 * + 480 us: otherwise the account's limit throttles the queue.  So all notifications but
-	 * the last move @until by less than 400 ms + @span + 480 us, or @span + 401 ms.
+	 * account saves no more.  If @until is 480 us (THEAP_ACCOUNT_AHEAD) or more ahead of the
+	 * current time, the handler defers the notification.  So before the last notification,
+	 * @until is less than @begin + @span + 480 us.  Therefore all notifications but the last
+	 * move @until by less than 400 ms + @span + 480 us.  Rounded up, that is @span + 401 ms.
 	 */
 	KUNIT_EXPECT_LE(test, notified,
 			(span + 401 * NSEC_PER_MSEC) / (100 * NSEC_PER_USEC) + 1);

@@ -106,7 +106,7 @@ static void room_failed_reservation_changes_nothing(struct kunit *test)
 	queue->heap.segments = 1;
 }
 
-/* For @work of a timer: restart the timer in the first 3 calls. */
+/* The function of a test timer calls this as @work.  Restart the timer in the first 3 calls. */
 static void start_again(struct test_timer *t)
 {
 	start(t, test_now() - 1);
@@ -116,8 +116,8 @@ static void start_again(struct test_timer *t)
 
 /*
  * A heap is full of due timers, and the function of each restarts the timer.  A restart succeeds
- * although no position is free: it closes an extraction hole.  That is a position from which a run
- * has taken a timer that has expired.
+ * although no position is free: it closes an extraction hole.  That is the position of a timer that
+ * theap_queue_run(), which expires due timers, has taken from the heap.
  */
 static void room_restart_of_due_timer_succeeds_in_full_heap(struct kunit *test)
 {
@@ -251,8 +251,9 @@ static const struct theap_timer_ops postponed_ops = { .expire = postponed_expire
  * All positions of a heap are reserved: one for each timer, and two for each bucket, a group of
  * timers that share a heap entry.  All timers are queued.  One bucket is spare: it has no timers,
  * and its two positions are not in use.  The heap entry of one timer is due, but the program has
- * postponed the timer by a store to shared memory.  So theap_run_batch() moves the timer to the
- * spare bucket.  The bucket uses its two positions, and the heap does not grow.
+ * postponed the timer by 10 s.  In a queue with many timers, theap_run_batch() puts a timer that is
+ * due so much later into a bucket, here the spare one.  The bucket uses its two positions, and the
+ * heap does not grow.
  */
 static void room_bucket_uses_reserved_positions_if_heap_is_otherwise_full(struct kunit *test)
 {
@@ -373,9 +374,10 @@ static void room_memory_is_charged_to_account(struct kunit *test)
 
 /*
  * About a second after all timers but one have been destroyed, most segments of the heap are freed,
- * while the remaining timer is pending.  At first, most timers share an early bucket, which is due
- * before their deadlines.  Each timer of a bucket has a list node instead of a heap entry.  The
- * list nodes are behind the heap entries, in the segments that are to be freed.
+ * while the remaining timer is pending.  Before the destruction, most timers share an early bucket,
+ * which is due before their deadlines.  Each timer of a bucket has a list node instead of a heap
+ * entry.  The list nodes are in the segments that are to be freed, until the destruction of their
+ * timers removes them.  The remaining timer has a heap entry.
  */
 static void room_segments_are_freed_after_all_timers_but_one_are_destroyed(struct kunit *test)
 {

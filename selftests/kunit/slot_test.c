@@ -510,9 +510,9 @@ static void slot_kick_retries_until_it_has_added_expirations_to_count(struct kun
 	slot->deadline = T0;
 	contended_adds = 3;
 	/*
-	 * Each failed try of the KICK queues a check a minimum period later.  A run that made
-	 * this check before the next try would add the expirations itself.  With a minimum period
-	 * of a day, no run does so.
+	 * Each failed try of the KICK queues a check a minimum period later.  If a softirq ran the
+	 * queue and made this check before the next try, the check would add the expirations.  With
+	 * a minimum period of a day, the check is not due during the test.
 	 */
 	theap_min_period_ns = DAY;
 	KUNIT_EXPECT_EQ(test, theap_slot_kick(st->page, 3, T0, &wake), 0);
@@ -622,7 +622,10 @@ static void slot_start_adds_expirations_to_count_if_check_could_not_add_them(str
 	/* If a START with a past deadline meets contention, a later check expires the slot. */
 	contended_adds = 1;
 	contended_cmpxchgs = 1;
-	/* Softirqs are off, so that no run makes the next check meanwhile. */
+	/*
+	 * Softirqs are off, so no softirq can run the queue and check the slot before the test has
+	 * read the slot's fields.
+	 */
 	local_bh_disable();
 	KUNIT_EXPECT_EQ(test, arm(st, 1, 0, false, &ended, &wake), 0);
 	KUNIT_EXPECT_EQ(test, ended.deadline, FAR);
@@ -651,9 +654,9 @@ static s64 expire_at(struct theap_slot_timer *st, s64 now)
  * If a call queues a one-shot slot, or moves its check earlier, the context's @span becomes the
  * time until the deadline.  A postponement does not change @span.  In a crowded queue, one with
  * THEAP_CROWD or more entries, an expired one-shot slot stays queued for 63/64 of @span.  If the
- * program restarts the slot with the same timeout, the slot is queued before the new deadline.  So
- * the kernel reads that deadline in time, without a KICK.  If 63/64 of @span is shorter than
- * THEAP_EARLY_SPAN, the slot does not stay queued.
+ * program restarts the slot with the same timeout, the slot is still queued, for a time before the
+ * new deadline.  So the kernel reads that deadline in time, without a KICK.  If 63/64 of @span is
+ * shorter than THEAP_EARLY_SPAN, the slot does not stay queued.
  */
 static void slot_stays_queued_after_expiry_if_its_queue_is_crowded(struct kunit *test)
 {

@@ -156,9 +156,9 @@ static void steal_skips_running_queue(struct kunit *test)
  * @preempted: the timers of steal_continues_preempted_run()
  *
  * scan_in_function() sets the other variables:
- * @deferred:              true if no timer of the queue is due after the thief's run.  The first
- *                         timer was due before that run, and cannot expire while its function
- *                         runs.  So the thief must have deferred that timer to a later time
+ * @deferred:              whether the thief has deferred the first timer to a later time, since the
+ *                         function of that timer was still running on the owning CPU.  If so, no
+ *                         timer of the queue is due after the thief's run
  * @throttled:             how many of the thief's runs were throttled
  * @collected:             the number of timers in the batch of the owning CPU's run
  * @calls_by_thief:        how often the thief has called functions of timers other than the first
@@ -563,8 +563,9 @@ static void steal_scan_follows_throttling_of_queue_that_has_no_due_timer(struct 
 }
 
 /*
- * With 1000 CPUs a scan before a sleep covers only 64 queues.  The next scan covers the next 64.
- * Queues without timers do not count: if every 10th queue has timers, one scan covers 640.
+ * With 1000 CPUs, a scan for stuck queues before a task sleeps covers only 64 queues.  The next
+ * scan covers the next 64.  Queues without timers do not count: if every 10th queue has timers, one
+ * scan covers 640.
  */
 static void steal_scan_before_sleep_visits_at_most_64_nonempty_queues(struct kunit *test)
 {

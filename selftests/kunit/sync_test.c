@@ -87,7 +87,7 @@ static void sync_returns_new_earlier_deadline_of_timer_in_inbox(struct kunit *te
 	KUNIT_EXPECT_EQ(test, sync(), deadline - 1);
 	/*
 	 * Move both timers from @inbox to @claimed.  The code that drains the inbox moves a timer
-	 * to @claimed if another CPU is changing the timer, and so keeps it in state MODIFYING.
+	 * to @claimed if the timer is in state MODIFYING, since another CPU is changing it.
 	 */
 	test_start(&t[1], test_now());
 	raw_spin_lock_irq(&queue->lock);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tickers: periodic timers in a queue that has early buckets, which are due before their timers
- * (bucket.c).
+ * Tickers: periodic timers in a queue that uses early buckets (bucket.c).  A bucket is a group of
+ * timers that share a heap entry.  An early bucket is due before its timers.
  *
  * A ticker that has expired gets no early bucket.  But if several tickers expire together and have
  * the same next deadline, they share a bucket, which is due at this deadline.
@@ -68,7 +68,8 @@ static void tickers_with_equal_next_deadlines_share_a_bucket(struct kunit *test)
 
 /*
  * If tickers could share a bucket, but none is spare, the next start lets the queue allocate
- * buckets.  The deadlines of the tickers are too near for an early bucket.
+ * buckets.  The tickers do not request early buckets, which are due before their timers: the
+ * deadlines of the tickers are too near.  So only the equal deadlines can cause the request.
  */
 static void tickers_with_equal_next_deadlines_request_bucket_if_none_is_spare(struct kunit *test)
 {
@@ -77,7 +78,10 @@ static void tickers_with_equal_next_deadlines_request_bucket_if_none_is_spare(st
 	unsigned int i, shared = 0;
 	s64 now;
 
-	/* The starts above have asked for buckets.  Check that the periodic timers ask, too. */
+	/*
+	 * test_crowd() has started timers, and these starts have requested buckets by setting
+	 * @wanted.  Clear @wanted, and check that the periodic timers set it, too.
+	 */
 	queue->buckets.wanted = false;
 	local_bh_disable();
 	now = test_now();
