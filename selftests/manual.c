@@ -271,8 +271,8 @@ TEST_F(manual, timer_with_slack_fires_at_rounded_deadline)
 		ASSERT_EQ(0, i % 2 ? th_store(&self->map, 7, at, slack) :
 				     th_start_slack(self->fd, 7, at, 0, slack));
 		/*
-		 * @queued is the time at which the kernel next checks the slot, but without slack:
-		 * @queued is the unrounded deadline, and the check is at the rounded one.
+		 * @queued is the unrounded deadline.  With slack, the kernel checks the slot later,
+		 * at the rounded deadline.
 		 */
 		EXPECT_EQ(at, (int64_t)self->map.slots[7].queued);
 		EXPECT_EQ(0, advance_to(self->fd, rounded(at, slack) - 1).expirations);
@@ -344,12 +344,13 @@ static bool model_change(struct model *model)
 {
 	/*
 	 * A slack of 0 means the 4 ms given to SETUP, and 1 means no slack.  In units of 1/64 ms,
-	 * 4 ms is 256, SLACK_MIN is 1, MSEC is 64, and the last three are larger.  All are powers
-	 * of two.  So the kernel rounds a deadline up to the next multiple of the slack.
+	 * 4 ms is 256, SLACK_MIN is 1, MSEC is 64, and the last three of the array are larger.  All
+	 * are powers of two.  So the kernel rounds a deadline up to the next multiple of the slack.
 	 *
-	 * The model needs powers of two.  A timer that a store postpones still expires at its old
-	 * rounded deadline, unless the new deadline is after that time.  With a power of two, that
-	 * time is the new rounded deadline, too, at which the model expects the timer.
+	 * The model needs powers of two.  If a store postpones a timer, the kernel still checks the
+	 * timer at the old rounded deadline.  If the new deadline is not after that check, the
+	 * timer expires then.  With a power of two, the old and the new deadline are then rounded
+	 * up to the same multiple of the slack.  So the timer expires when the model expects it.
 	 */
 	static const uint64_t slacks[] = {
 		0, 1, SLACK_MIN, MSEC, 32 * MSEC, 1024 * MSEC, (1LL << 22) * MSEC,

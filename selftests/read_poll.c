@@ -169,9 +169,9 @@ TEST_F(events, epoll_reports_each_new_event_as_edge_and_unread_events_as_level)
 	EXPECT_EQ(1, epoll_wait(by_level, &got, 1, 0));
 	EXPECT_EQ(1, epoll_wait(by_level, &got, 1, 0));
 	/*
-	 * A start discards the unread event of slot 0, but the number 0 stays in the ring.  So the
-	 * second expiry of slot 0 adds nothing to the ring.  The first event of slot 1 makes an
-	 * edge.
+	 * The event ring has the number of each slot with events, once.  A start discards the
+	 * unread event of slot 0, but the number 0 stays in the ring.  So the second expiry of slot
+	 * 0 adds nothing to the ring.  The first event of slot 1 makes an edge.
 	 */
 	expire(self->fd, 1);
 	ASSERT_EQ(0, th_start(self->fd, 1, 20 * MSEC));

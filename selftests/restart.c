@@ -118,10 +118,11 @@ TEST_F(restart, next_check_dequeues_expired_timer_that_was_not_restarted)
 }
 
 /*
- * The first restart with the shorter timeout, 1 ms, finds @queued after the new deadline.  So the
- * test calls KICK, which moves the kernel's check to that deadline.  The kernel now expects
- * restarts with 1 ms.  For such short timeouts it queues no check after an expiry, but dequeues
- * the timer.  The later restarts find 0 in @queued, and call KICK.
+ * After an expiry the timer stays queued: the kernel reads its deadline again at the time @queued.
+ * The first restart with 1 ms instead of TIMEOUT finds @queued after the new deadline.  So the test
+ * calls KICK, and the kernel reads the deadline earlier.  The kernel now expects restarts with
+ * 1 ms.  With such a short timeout, the kernel dequeues a timer that expires.  The later restarts
+ * find 0 in @queued, and call KICK.
  */
 TEST_F(restart, restart_with_shorter_timeout_expires_at_new_deadline)
 {

@@ -17,7 +17,7 @@
 #include "timerheap_test.h"
 
 #define SLACK	(8 * MSEC)
-#define GRANULARITY	SLACK		/* slack SLACK rounds a deadline up to a multiple of this */
+#define GRANULARITY	SLACK		/* SLACK rounds deadlines up to multiples of 8 ms */
 
 /* Return: the first multiple of GRANULARITY that is at least @span from now. */
 static int64_t next_multiple(int64_t span)
@@ -198,8 +198,8 @@ TEST_F(slack, kick_applies_slack_of_the_slot)
 		}
 		shared = entries(self->fd, &self->before);
 		/*
-		 * Postpone timer 7 by a store.  The kernel reads the new deadline when the bucket
-		 * is due, at the rounded old deadline.
+		 * Postpone timer 7 by a store.  The kernel reads the new deadline when the timer's
+		 * bucket, the shared heap entry, is due: at the rounded old deadline.
 		 */
 		atomic_store((_Atomic uint64_t *)&map.slots[7].deadline, at + 5 * GRANULARITY);
 	} while (now() >= at - 64);
@@ -379,7 +379,7 @@ static int64_t max_queues(void)
  *    continues.  So a bucket may take several runs, of which all but the last are throttled.
  *  - Two runs for each stolen run.  If a busy host stops the CPU, another CPU steals the run: it
  *    runs the timers of the stopped CPU.  Then the hrtimer of the stopped CPU causes a second run.
- *  - One run for each queue, which finds no due timer.  The hrtimer of the queue may still be armed
+ *  - For each queue, one run that finds no due timer.  The hrtimer of the queue may still be armed
  *    for a timer that an earlier test has stopped.
  *
  * With TIMERHEAP_EXACT the test also bounds the throttled runs.  The clock counts instructions,

@@ -20,7 +20,7 @@
 
 #define SLOTS	64
 #define ENTRIES	128	/* of the submission queue; the completion queue has twice as many */
-#define MOST	64	/* the most pending WAIT requests of a context */
+#define MOST	64	/* the most pending WAITs of a context, the timers of a descriptor */
 
 /* IORING_URING_CMD_MULTISHOT, which old headers lack. */
 #define MULTISHOT	2
@@ -192,7 +192,7 @@ TEST_F(wait, events_in_ring_complete_wait_at_once)
 
 /*
  * An event completes all pending WAITs that ask for one event.  The kernel refuses the 65th pending
- * WAIT of a context.  A WAIT that completes makes room for another.
+ * WAIT of a context, the timers of one descriptor.  A WAIT that completes makes room for another.
  */
 TEST_F(wait, event_completes_all_waits)
 {
@@ -259,7 +259,10 @@ TEST_F(wait, wait_completes_after_close_of_descriptor_and_unmap)
 	EXPECT_EQ(1, result(&self->ring, LOST));
 }
 
-/* When a program closes an io_uring, its WAITs end and make room for WAITs of another io_uring. */
+/*
+ * When a program closes an io_uring, its WAITs end.  Then the context, the timers of a descriptor,
+ * accepts MOST pending WAITs of another io_uring.
+ */
 TEST_F(wait, close_of_io_uring_ends_its_pending_waits)
 {
 	int64_t end = now() + LOST;
@@ -455,10 +458,11 @@ TEST_F(wait, multishot_wait_for_3_events_completes_when_3_are_in_ring)
  * A multishot WAIT counts each event, even one that is added while the task work for the previous
  * event runs.  No event is taken, so the last completion has the number of all events.
  *
- * The task work for an event takes only microseconds, and adds the completion.  @latency is the
- * time from the deadline of a pair's first timer to its completion, in ns.  In the next pair, the
- * second timer is due 0 to 2 * @latency after the first timer, so around the expected completion.
- * So some second timers expire during the task work for the first timer.
+ * The test starts timers in pairs, so that some second timers expire during the task work for the
+ * first timer.  That task work takes only microseconds, and adds the completion.  @latency is the
+ * time, in ns, from the deadline of the first timer to the completion for the first timer.  In the
+ * next pair, the second timer is due 0 to 2 * @latency after the first timer, so around the
+ * expected completion.
  */
 TEST_F_TIMEOUT(wait, multishot_counts_event_that_is_added_during_task_work, 120)
 {

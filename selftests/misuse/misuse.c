@@ -37,8 +37,8 @@ struct object {
 	struct timerheap_timer *other;
 	unsigned int called;
 	/*
-	 * The result of a start after the release: -ESHUTDOWN is correct.  If a second release has
-	 * succeeded, which is wrong, too, this is 0.
+	 * The result of a start after the release: -ESHUTDOWN is correct.  0 is an error: the
+	 * start, or a second release, has succeeded.
 	 */
 	int refused;
 };

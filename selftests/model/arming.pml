@@ -13,10 +13,10 @@
  * @first is the first deadline in the heap.  @earliest is the first one in the inbox, the list of
  * timers moved to an earlier deadline.  @armed is the time that the hrtimer is armed for.  A user
  * that lowers @first or @earliest reads @armed, and notifies the owning CPU if the first deadline
- * is before @armed.  In the code, a user that lowers neither also notifies the CPU if its deadline
- * is before @armed.  The reason: the host of a virtual machine may have stopped the user that has
- * lowered @earliest, before its notification.  The model leaves out this second notification,
- * since the model does not check how late a notification is.
+ * is before @armed.  If another user has already lowered @earliest more, a user lowers neither.  In
+ * the code, a user whose deadline is before @armed then notifies the CPU, too.  The reason: the
+ * host of a virtual machine may have stopped the other user before its notification.  The model
+ * leaves out this second notification, since the model does not check how late a notification is.
  *
  * Barrier (K) is between a user's store of a deadline and its read of @armed.  Barrier (L) is
  * between the owning CPU's store of @armed and its read of the first deadline.  Two stores wait in
@@ -221,10 +221,10 @@ end:	do
 inline flush() { atomic { armed_buffered == EMPTY } }
 
 /*
- * Arm the hrtimer for the first deadline.  With the macro M_ARM_ONCE this inline reads that
- * deadline once, as theap_queue_arm() does in the code.  The script "check" does not set the macro.
- * Then this inline repeats the read until it finds a deadline that is not before @armed.  spin
- * finds no error in either form, so the code needs no second read.
+ * Arm the hrtimer for the first deadline.  Without the macro M_ARM_ONCE, as in the script "check",
+ * this inline repeats the read of that deadline until the deadline is not before @armed.  With the
+ * macro, this inline reads the deadline once, as theap_queue_arm() does in the code.  A search by
+ * hand with the macro finds no error either, so the code needs no second read.
  */
 inline arm() {
 	do

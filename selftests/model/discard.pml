@@ -103,7 +103,10 @@ inline discard_unread() {
 	atomic { n = 0; d = false; r = false; ok = false }
 }
 
-/* The user has stopped the timer, or has found it idle: wait for the end of a check, and discard. */
+/*
+ * The user has stopped the timer, or has found it idle: wait for the end of a check, and discard
+ * the expirations that the reader has not taken.
+ */
 inline discard() {
 #ifndef M_NO_WAIT_FOR_CHECK
 	!checking;
@@ -246,7 +249,10 @@ end:	do
 	od
 }
 
-/* The reader.  If its exchange fails, it reads the slot again. */
+/*
+ * The reader.  It takes the expirations by an exchange of the field @expirations.  If the field has
+ * changed since the reader loaded it, the exchange fails, and the reader reads the slot again.
+ */
 active proctype reader() {
 	byte n, event_data, expected;
 	bool d, r, ok;

@@ -70,9 +70,9 @@ bool in_function, no_run = true, freed
 #define check_not_freed()	assert(!freed)
 
 /*
- * The operations of any CPU: stop(), which needs no claim, and changes in a claim.  Such a change
- * calls claim(), then schedule() or cancel(), and then commit().  @ok, @from, @to, @e and @d are
- * local variables of the calling process.
+ * The operations of any CPU: stop(), and changes while the CPU has claimed (locked) the timer.  A
+ * change calls claim(), then schedule() or cancel(), and then commit().  stop() needs no claim.
+ * @ok, @from, @to, @e and @d are local variables of the calling process.
  */
 
 /*

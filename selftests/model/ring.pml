@@ -14,8 +14,9 @@
  * checker, spin, searches this order, too.
  *
  * The n-th expiry of a slot has the deadline n, and happens at time n.  An event counts one or more
- * expirations of a slot.  If the reader has then read n expirations of the slot, the event's
- * deadline must be at least n.  The event's time must not be before its deadline.
+ * expirations of a slot.  If the reader has read n expirations of the slot, those of the event
+ * included, the event's deadline must be at least n.  The event's time must not be before its
+ * deadline.
  *
  * (C) to (F) are the barriers of these names in the code.  Only the reader's store of @head, its
  * position in the ring, waits in a buffer, as on a CPU.  The buffer is flushed at any time, and at

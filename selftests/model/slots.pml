@@ -444,7 +444,7 @@ active proctype clock() {
 }
 
 /*
- * A last stop, after both users have ended.  At its end the stop sets stopped: from then on the
+ * A last stop, after both users have ended.  At its end the stop sets @stopped: from then on the
  * kernel must count no expiration.  discard.pml shows what the stop then does with the expirations
  * that were counted.
  */

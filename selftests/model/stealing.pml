@@ -198,7 +198,8 @@ inline defer() {
 /*
  * End the throttling of the queue when no timer is due: arm the hrtimer for the first deadline.
  * The mutant M_UNTHROTTLE_ARMS_EARLY arms it for the deadline that was read before @armed became
- * NEVER.  So it may miss an earlier deadline that was stored in between.
+ * NEVER.  Until then @armed may be S64_MIN, so a user that stores an earlier deadline does not
+ * notify the CPU.  The mutant then misses that deadline.
  */
 inline unthrottle() {
 	atomic { !irqs_off -> irqs_off = true };
@@ -366,8 +367,9 @@ inline steal() {
 
 /*
  * With the watchdog's lock: publish in @until how long the watchdog sleeps, arm watchdog timer @me,
- * and check its peer.  If watchdog_wake() or the peer has armed timer @me since it expired, do
- * nothing, and keep the time that was set then: a new deadline may need it.
+ * and wake or move the other watchdog timer if necessary.  If watchdog_wake(), or the CPU that
+ * serves the other timer, has armed timer @me since it expired, do nothing: a new deadline may
+ * need the time that was set then.
  */
 inline publish(me) {
 	if

@@ -51,8 +51,8 @@ byte taken		/* number of periods that the reader has taken; a stop sets it to 0 
 bool run_on, reader_on, user_on
 
 /*
- * The kernel.  run_now, old, passed and next are local variables of the process.  run_now: the time
- * that the run or the KICK has read at its beginning.
+ * The kernel.  run_now, old, passed and next are local variables of each process that uses these
+ * inlines.  run_now: the time that the run or the KICK has read at its beginning.
  */
 
 inline claim() { atomic { !claimed -> claimed = true } }
@@ -64,7 +64,8 @@ inline ring_put() { atomic { assert(!in_ring); in_ring = true } }
 /*
  * Check the slot.  Set @next to the time of the next check, and @passed to the number of periods
  * that have expired.  If @passed is not 0, set @old to the number of periods that were unread
- * before.  If such periods were unread, and @backs_off is true, the ticker backs off.
+ * before.  If such periods were unread, and @backs_off is true, the ticker backs off: @next is
+ * later than the next deadline.
  */
 inline check(backs_off) {
 #ifndef M_QUEUED_KEPT
@@ -208,7 +209,7 @@ end:	do
 		atomic { deadline = 0; armed = 0; counted = 0; taken = 0 };
 		d = now + 1;
 		atomic { deadline = d };
-		q = queued;	/* (A) is between the exchange of deadline and this load */
+		q = queued;	/* after the exchange of deadline and barrier (A) */
 		if
 		:: q == 0 || q > d -> kick()
 		:: else

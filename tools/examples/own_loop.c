@@ -129,7 +129,7 @@ static void expire(const struct timerheap_event *event, void *arg)
 	timer->function(timer);
 }
 
-/* Call functions until no timer is active. */
+/* Call the functions of timers that expire, until no timer is active. */
 static void loop_run(void)
 {
 	struct epoll_event events[16];

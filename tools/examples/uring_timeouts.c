@@ -18,7 +18,8 @@
  *  - before the first timeout of the slot;
  *  - after a check that has found the former timeout stopped;
  *  - after an expiry, if the user has fewer than about 512 timers on the CPU.  With more timers,
- *    the kernel can check many together, so it keeps a check queued for the next timeout.
+ *    many checks share a heap entry, so a check costs little.  After an expiry, the kernel then
+ *    queues a check for the next timeout in advance.
  *
  * WAIT is a request to io_uring, which needs Linux 6.8.  Since Linux 6.18 one WAIT can complete for
  * each batch of events (multishot).  On kernels before 6.8 the program polls.

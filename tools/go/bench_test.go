@@ -10,15 +10,15 @@ import (
 )
 
 // Benchmarks of this package and of package time.  While a benchmark runs, 32768 other timers are
-// pending.  Exception: BenchmarkWithTimeout compares with package context, and no other timer is
-// pending.  Each benchmark runs with these timers:
+// pending.  Exception: BenchmarkWithTimeout compares contexts of this package with those of package
+// context, and no other timer is pending.  Each benchmark runs with these timers:
 //
 //	time		those of package time
-//	process		those of this package, which package time serves in the process
-//	fake		those of this package, which a simulated device serves (fake_test.go).  This
+//	process		those of this package without a device: package time implements them
+//	fake		those of this package, on a simulated device (fake_test.go).  This
 //			measures only the work in the process.  A KICK, which makes the device check
 //			a timer, locks a mutex and changes a heap, and makes no system call.
-//	kernel		those of this package, which the kernel serves by /dev/timerheap
+//	kernel		those of this package, on the device /dev/timerheap
 //
 // Most names are those of Go's own benchmarks.
 
@@ -30,8 +30,8 @@ type benchTimer interface {
 	Reset(d time.Duration) bool
 }
 
-// bench runs a benchmark with the timers of package time, and three times with those of this
-// package: package time, the simulated device, and the kernel serve them.
+// bench runs a benchmark once with the timers of package time, and three times with those of this
+// package: without a device, on the simulated device, and on the kernel's device.
 func bench(b *testing.B, run func(b *testing.B, afterFunc func(time.Duration, func()) benchTimer)) {
 	standard := func(d time.Duration, f func()) benchTimer { return time.AfterFunc(d, f) }
 	mine := func(d time.Duration, f func()) benchTimer { return AfterFunc(d, f) }
