@@ -71,10 +71,11 @@ func choose() {
 // moreRights is set when the program begins: later the program may drop its rights.
 var moreRights = hasMoreRights()
 
-// hasMoreRights reports whether the program got more rights than its caller when it was executed: by
-// a set-user-ID or set-group-ID bit, or by file capabilities.  Then the kernel has set AT_SECURE in
-// the auxiliary vector, for which secure_getenv() of C checks, too.  Such a program may be unable to
-// read its own vector.  If there is no vector, as without /proc, compare the IDs.
+// hasMoreRights reports whether the program got more rights than its caller when it was executed:
+// by a set-user-ID or set-group-ID bit, or by file capabilities.  Then the kernel has set AT_SECURE
+// in the program's auxiliary vector.  secure_getenv() of C checks AT_SECURE, too.  If the kernel
+// does not let the program read the vector, the result is true: the program may have more rights.
+// If there is no vector, as without /proc, the result is whether real and effective IDs differ.
 func hasMoreRights() bool {
 	const atSecure = 23
 	vector, err := os.ReadFile("/proc/self/auxv")

@@ -219,8 +219,8 @@ func (f *fakeDevice) check(number uint32) (next, count uint64, publish bool) {
 	return now() + minPeriod, 0, false
 }
 
-// expire checks a slot and queues the next check, as theap_slot_expire() does.  If check requires
-// it, expire also adds the slot's number to the ring, as theap_slot_function() does.
+// expire checks a slot and queues the next check, as theap_slot_expire() does.  If check returns
+// true in publish, expire also adds the slot's number to the ring, as theap_slot_function() does.
 func (f *fakeDevice) expire(number uint32) {
 	s := &f.slots[number]
 	next, count, publish := f.check(number)
@@ -273,7 +273,8 @@ func (f *fakeDevice) publish(number uint32) {
 	notify(f.edge)
 }
 
-// schedule queues a check of a slot.  The argument when is the time of the check; abiNever: none.
+// schedule queues a check of a slot.  The parameter "when" is the time of the check.  If that time
+// is abiNever, schedule queues no check.
 func (f *fakeDevice) schedule(number uint32, when uint64) {
 	if when == abiNever {
 		return

@@ -283,10 +283,9 @@ func (s *slot) takeNothing() bool {
 // during the call, that time may be of the new expiry, whose expiration the next call returns.  The
 // caller holds the mutex of the timer that has the slot.
 //
-// In the protocol, a stop may run after a reader has read s.expirations.  If an expiry then
-// restores the old value, the reader's exchange does not notice the stop.  So a reader that finds
-// the flag DISCARDED first sets the flag READING, which a stop removes.  Here a stop needs the
-// mutex that the caller holds.  So takeExpirations omits READING.
+// The protocol in <linux/timerheap.h> has a flag, READING.  It makes a reader's exchange of
+// s.expirations fail if the timer was stopped after the reader's load.  Here a stop needs the mutex
+// that the caller holds, so takeExpirations does not use READING.
 func (k *kernel) takeExpirations(number uint32) (count, fired uint64) {
 	s := &k.slots[number]
 	k.endBackOff(number)
@@ -294,10 +293,11 @@ func (k *kernel) takeExpirations(number uint32) (count, fired uint64) {
 		old := s.expirations.Load()
 		count, fired = old&abiExpirations, s.fired.Load()
 		// Barrier (E), this exchange, pairs with (F), the kernel's addition to
-		// s.expirations.  If the addition finds 0, the kernel adds the slot's number to the
-		// ring again.  By then head has moved beyond the number that readRing has read.
-		// If the addition precedes the exchange, the kernel may begin a back-off: the call
-		// of endBackOff below then finds that in s.queued, and kicks the slot.
+		// s.expirations.  If (F) follows (E), (F) finds 0, and the kernel adds the slot's
+		// number to the ring again.  readRing has already removed the number, so the ring
+		// never has it twice.  If (F) precedes (E), the kernel may begin a back-off: it
+		// queues the next check after the slot's deadline.  The call of endBackOff below
+		// then finds the time of that check in s.queued, and kicks the slot.
 		if s.expirations.CompareAndSwap(old, 0) {
 			break
 		}

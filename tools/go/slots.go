@@ -10,11 +10,12 @@ import (
 
 // Allocation of slots.  A slot has the deadline of one timer, in memory shared with the kernel.
 //
-// A freed slot is on one of freeLists stacks, which the address of the timer selects.  So two
-// processors that start timers at the same time seldom wait for the same lock.  The slot freed last
-// is used first: its memory is likely to be in the cache, and the kernel may still have a check of
-// the slot queued.  If that check is not after the next deadline, the kernel reads this deadline in
-// time without a KICK.
+// A freed slot is on one of 16 stacks (freeLists).  The address of the timer that had the slot
+// selects the stack.  So two processors that start timers at the same time seldom wait for the same
+// lock.  The slot freed last is used first: its memory is likely to be in the cache, and the kernel
+// may still have a check of the slot queued.  If that check is not after the next deadline, the
+// kernel reads this deadline in time.  Then the start needs no KICK, the system call that makes the
+// kernel check a slot.
 //
 // If the stack of a timer is empty, its start takes at most freshBatch slots that were never
 // used.  If there are none, the start takes a slot of another stack.  If all stacks are empty, the

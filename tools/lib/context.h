@@ -26,8 +26,8 @@ struct context;
  * @sync:    expire the timers that are due, or wait until the kernel has done so.  Set *@next to
  *           a time before which no other timer is due.  timerheap_sync() calls @sync, then sorts
  *           the events.  The engine checks a periodic slot late while its event is unread.  So
- *           timerheap_sync() kicks such slots before the sort: the KICK adds all periods that have
- *           passed to the event
+ *           timerheap_sync() kicks such slots before the sort: the KICK adds to the event all
+ *           periods that have passed
  * @grow:    as timerheap_grow()
  * @advance: as TIMERHEAP_IOC_ADVANCE, with an absolute time or with TIMERHEAP_NEXT
  *

@@ -24,10 +24,13 @@
  *
  * A ticker is a periodic timer, and is unread while it has an event that was not taken.  If the
  * ticker is due again, the consumer kicks its slot before it takes the event.  So the event counts
- * all periods that have passed.  Without the thread, no check of an unread ticker wakes up the
- * process, so tickers need no back-off.  The thread backs off: after it has expired an unread
- * ticker, it checks the ticker again after BACK_OFF or later, unless a KICK ends the back-off.  The
- * consumer makes that KICK when it takes the event.
+ * all periods that have passed.
+ *
+ * A back-off delays the next check of an unread ticker, to save wake-ups.  Without the thread no
+ * back-off is needed: an unread ticker has an entry in the ring.  While the ring has an entry, the
+ * descriptor is readable already, and is not armed for the heap's first time.  The thread backs
+ * off: after it has expired an unread ticker, it checks the ticker again after BACK_OFF or later,
+ * unless a KICK ends the back-off.  The consumer makes that KICK when it takes the event.
  *
  * An entry that is added to the ring makes the descriptor readable at once.  For the heap's first
  * time the descriptor is armed in two cases, apart from clock steps.  The first time became earlier
@@ -480,7 +483,7 @@ int __timerheap_serve_no_more(struct timerheap *th, bool closing)
 
 	lock(th);
 	error = __timerheap_wake_thread_at(th, 1);
-	/* If the thread sleeps on, let it serve when it wakes up, unless the context is closed. */
+	/* If the thread was not woken, let it expire timers later, unless the context is closed. */
 	th->process->ending = !error || closing;
 	unlock(th);
 	return error;

@@ -68,26 +68,27 @@ __attribute__((visibility("hidden")))
 int __timerheap_wake_open(clockid_t clock, bool can_step, int flags);
 
 /*
- * Make the descriptor readable at @when, and not before.  If the function finds a clock step that
- * timerheap_wait() must report, it makes the descriptor readable at once.
- * Context: the lock is held.  Return: 0; or a negative error, and @armed is TIMERHEAP_NEVER.
+ * Make the descriptor of a context readable at @when, and not before.  If the function finds a
+ * clock step that timerheap_wait() must report, it makes the descriptor readable at once.
+ * Context: th->process->lock is held.
+ * Return: 0; or a negative error, and @armed is TIMERHEAP_NEVER.
  */
 __attribute__((visibility("hidden")))
 int __timerheap_wake_at(struct timerheap *th, uint64_t when);
 
 /*
- * If the descriptor is readable, make it unreadable by a read(); the caller then arms it again by
- * __timerheap_wake_at().  This is for clocks that can be stepped.  After a step back, only a read()
- * shows whether the descriptor is readable: it may be, although the time @armed is in the future.
- * If the read() reports a step that timerheap_wait() must report, set @stepped, too.
- * Context: the lock is held.  Return: whether the descriptor was readable.
+ * If the descriptor of a context is readable, make it unreadable by a read(); the caller then arms
+ * it again by __timerheap_wake_at().  This is for clocks that can be stepped.  After a step back,
+ * only a read() shows whether the descriptor is readable: it may be, although the time @armed is in
+ * the future.  If the read() reports a step that timerheap_wait() must report, set @stepped, too.
+ * Context: th->process->lock is held.  Return: whether the descriptor was readable.
  */
 __attribute__((visibility("hidden")))
 bool __timerheap_wake_fired(struct timerheap *th);
 
 /*
- * Wake the thread of a context at @when.  Context: the lock is held.  Return: 0 or a negative
- * error, after which only another call of this function wakes the thread.
+ * Wake the thread of a context at @when.  Context: th->process->lock is held.  Return: 0 or a
+ * negative error, after which only another call of this function wakes the thread.
  */
 __attribute__((visibility("hidden")))
 int __timerheap_wake_thread_at(struct timerheap *th, uint64_t when);
@@ -105,16 +106,18 @@ __attribute__((visibility("hidden")))
 bool __timerheap_serve(struct timerheap *th);
 
 /*
- * The thread calls this when it ends because the program has closed its timerfd.  Set @thread_at to
- * TIMERHEAP_NEVER: no wake-up is armed.  So the next KICK tries to arm the timerfd if a check is
- * queued.  The KICK returns -EBADF, which shows the program that the thread has ended.
+ * The thread of a context calls this when it ends because the program has closed its timerfd.  Set
+ * @thread_at to TIMERHEAP_NEVER: no wake-up is armed.  A KICK, timerheap_kick(), arms the timerfd
+ * if the first queued check is before @thread_at.  So if a check is queued, the next KICK tries to
+ * arm the timerfd.  The KICK returns -EBADF, which shows the program that the thread has ended.
  */
 __attribute__((visibility("hidden")))
 void __timerheap_serve_fails(struct timerheap *th);
 
 /*
- * Wake and end the thread: __timerheap_serve() returns false.  Return: 0; or a negative error: the
- * thread was not woken.  Then the thread ends at its next wake-up if @closing; otherwise it stays.
+ * Wake the thread of a context, and make its next __timerheap_serve() return false, so that the
+ * thread ends.  Return: 0; or a negative error: the thread was not woken.  Then the thread ends at
+ * its next wake-up if @closing; otherwise it stays.
  */
 __attribute__((visibility("hidden")))
 int __timerheap_serve_no_more(struct timerheap *th, bool closing);

@@ -105,7 +105,8 @@ static int populate(struct timerheap_slot *slot)
 
 /*
  * Take a slot that was never allocated.
- * Return: the slot; -ENOSPC: there is none, or as populate(); -ENOMEM.
+ * Return: the slot; -ENOSPC: no such slot is left, or the user would exceed the module's limit
+ * max_user_memory; -ENOMEM.
  */
 static int take_fresh(struct timerheap *th)
 {
@@ -141,7 +142,11 @@ int timerheap_alloc(struct timerheap *th)
 	error = timerheap_set_slack(th, slot, 0);
 	if (!error)
 		return slot;
-	/* The KICK has failed.  Restore the slack, so that the next allocation makes the KICK. */
+	/*
+	 * The KICK of timerheap_set_slack(), by which the kernel checks the slot, has failed.
+	 * timerheap_set_slack() makes a KICK only if the slack becomes smaller.  So restore the
+	 * former slack: then the next allocation of the slot makes the KICK.
+	 */
 	__atomic_store_n(&th->slots[slot].slack, slack, __ATOMIC_RELAXED);
 	__timerheap_push_free(th, slot);
 	return error;

@@ -347,7 +347,11 @@ static void test_back_off(void)
 	expect(!timerheap_next(th, &event), "timerheap_next_makes_one_event_of_all_unread_periods");
 }
 
-/* Only less slack than before needs a KICK.  A slack of 0 means that of the context, 500. */
+/*
+ * The kernel queues the check of a slot with the slack that the slot has then.  If the new slack is
+ * less, that check may be too late.  Only then a KICK must make the kernel check the slot now.  A
+ * slack of 0 means that of the context, 500.
+ */
 static void test_slack(void)
 {
 	/* The slacks to set in turn, and whether each is less than the one before. */

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1
 /*
- * The thread of a context with TIMERHEAP_THREAD, which the process serves.
+ * The thread that TIMERHEAP_THREAD adds to a context if the process, not the kernel, expires the
+ * timers of the context.
  *
  * Without the thread, a timer expires when the program takes events, waits, makes a KICK or calls
  * timerheap_sync().  With the thread, it also expires while the program does none of that, as if
- * the kernel served it.  So @fired of an event is the time at which the thread, or a call of the
+ * the kernel expired it.  So @fired of an event is the time at which the thread, or a call of the
  * program, has found the timer due.  The context's descriptor is readable only for events, and for
  * steps of the clock.
  *
  * The thread sleeps in read() on a timerfd of its own.  When it wakes up, it serves at most BATCH
- * slots that are due: it expires their timers (process.c).  The heap has the times at which slots
- * must be checked.  A call that makes the first of these times earlier arms the timerfd:
+ * slots that are due: it expires their timers (process.c).  The heap of the context has the times
+ * at which slots must be checked.  A call that makes the first of these times earlier arms the
+ * timerfd:
  *
  *	a KICK, with the lock			the thread
  *						  lock; serve; arm the timerfd; unlock

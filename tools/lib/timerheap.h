@@ -33,8 +33,8 @@
  *    A function that has failed has changed nothing, unless its comment describes a change.
  *    Exceptions: if a KICK fails, the new deadline or slack stays stored; a loop, see below, may
  *    have called functions of the program.  Only functions that open a context or loop set errno.
- *  - A start of an idle timer begins an arming, and each event belongs to one.  A stop and the next
- *    such start discard the event of the former arming if no thread has taken it.
+ *  - A start of an idle timer begins an arming, and each event belongs to one arming.  If no thread
+ *    has taken the event, a stop discards it, and so does the start that begins the next arming.
  *  - Threads may share a context.  Any thread may start, postpone, stop, allocate and free
  *    timers.  Several threads may start, postpone and stop the same timer concurrently.  Two
  *    things need a lock of the program: to take events or to grow in several threads, and to set
@@ -192,7 +192,8 @@ const char *timerheap_engine(const struct timerheap *th);
  * fork(), return -1 until timerheap_reopen().
  *
  * If the process serves the timers, ioctls of the device fail on the descriptor.  Without
- * TIMERHEAP_THREAD, it is then also readable when a timer is due, until a call finds no event.
+ * TIMERHEAP_THREAD, the descriptor is then also readable when a timer is due, until a function
+ * such as timerheap_next() finds no event.
  */
 static inline int timerheap_fd(const struct timerheap *th)
 {
@@ -282,9 +283,9 @@ static inline uint64_t timerheap_deadline(const struct timerheap *th, uint32_t s
 /*
  * Start, postpone, stop.  A start or postpone makes a system call, a KICK, in two cases: the
  * kernel's next check of the slot is queued for a time after the new deadline, or no check is
- * queued.  None is queued if the timer is new, or if the last check found it idle.  After an expiry
- * a queue of 512 timers or more keeps a check queued for a restart.  While the kernel is checking
- * the slot, a start, postpone or stop may make a KICK, too.
+ * queued.  None is queued if the timer is new, or if the last check found it idle.  If the kernel's
+ * queue of a CPU has 512 timers or more, a slot may stay queued after an expiry: then a restart may
+ * need no KICK.  While the kernel is checking the slot, a start, postpone or stop may KICK, too.
  */
 
 /* The bits of the result of timerheap_arm(); the other bits count discarded expirations. */
@@ -298,9 +299,9 @@ uint64_t __timerheap_discard_expirations(struct timerheap *th, uint32_t slot);
  * If the event of an idle timer is unread, discard its expirations.  Return: how many.
  *
  * The caller has exchanged @deadline with 0, or has read 0 there by an acquire.  A check stores
- * CHECKING in @queued, reads @deadline, may add to @expirations, and stores another value in
- * @queued.  If it has read the old deadline, (A) and (B) below, or the acquire, order its store of
- * CHECKING before the load here.  So it can be about to add only if this function reads CHECKING.
+ * CHECKING in @queued, exchanges a @deadline that is due, adds to @expirations, and stores another
+ * value in @queued.  If that exchange expires the former arming, it precedes the caller's access to
+ * @deadline.  So this function reads either CHECKING, or the other value and then the addition.
  */
 static inline uint64_t __timerheap_discard(struct timerheap *th, const struct timerheap_slot *s,
 					   uint32_t slot)
@@ -510,7 +511,7 @@ static inline bool __timerheap_backs_off(const struct timerheap_slot *slot)
 	return deadline && queued > deadline;
 }
 
-/* Kick a slot.  If the process serves: only a periodic one that is due again or backs off. */
+/* Kick a slot.  In the process: only a periodic slot that is due, or queued after its deadline. */
 void __timerheap_kick_ticker(struct timerheap *th, uint32_t slot);
 
 /* If the process serves the timers, expire those that are due.  Return: has the ring an entry? */
@@ -587,14 +588,14 @@ static inline bool __timerheap_next(struct timerheap *th, struct timerheap_event
 		if (number >= timerheap_slots(th))
 			continue;
 		s = &th->slots[number];
-		/* Kick first, or this event would leave the latest periods to a second event. */
+		/* If the slot's check is late, the KICK lets this event count all periods. */
 		if (th->process || __timerheap_backs_off(s))
 			__timerheap_kick_ticker(th, number);
 		if (!__timerheap_take_expirations(s, event))
 			continue;
 		event->slot = number;
 		event->reserved = 0;
-		/* Test again: a check before the event was taken may have let the slot back off. */
+		/* A check that found the event unread may have queued the slot late: kick it. */
 		if (__timerheap_backs_off(s))
 			__timerheap_kick_ticker(th, number);
 		return true;
@@ -610,7 +611,8 @@ static inline bool __timerheap_next(struct timerheap *th, struct timerheap_event
  *
  * If the process serves the timers, and the ring is empty, the function expires those that are due.
  * If there is still no event, and the descriptor is readable, one system call makes it unreadable
- * until the next deadline.  With CLOCK_REALTIME and CLOCK_TAI, each call that finds none does so.
+ * until the next deadline.  With CLOCK_REALTIME and CLOCK_TAI, each call that finds no event makes
+ * a system call.  After a clock step, only a read() shows whether the descriptor is readable.
  *
  * The function ignores a number in the ring that is not below the number of slots.  The
  * kernel never writes such a number, but another process may.  Return: true if there was an event.

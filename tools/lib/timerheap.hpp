@@ -139,7 +139,7 @@ struct options {
 	std::uint32_t slots = 0;		/* the number of timers, at least 1 */
 	std::uint32_t max_slots = 0;		/* limit of grow(); 0: @slots */
 	std::chrono::nanoseconds slack{0};	/* how late timers without set_slack() may be */
-	int cpu = -1;				/* of timers; -1: usually the CPU calling start() */
+	int cpu = -1;				/* where timers expire; -1: usually start()'s CPU */
 	bool unlimited = false;			/* no limit of CPU time; minimum period 1 us */
 	bool report_steps = false;		/* waits return woken::clock_step */
 	enum engine engine = engine::any;
@@ -361,7 +361,7 @@ public:
 
 	/* Return the descriptor, for poll() and epoll: see timerheap_fd(). */
 	int fd() const noexcept { return timerheap_fd(th_.get()); }
-	/* Return the engine that serves: engine::kernel or engine::process. */
+	/* Return the engine that expires the timers: engine::kernel or engine::process. */
 	enum engine engine() const noexcept
 	{ return th_->process ? engine::process : engine::kernel; }
 
@@ -451,8 +451,8 @@ private:
  * A context whose events the program takes.
  *
  * The constructors throw the errors of timerheap_open() and timerheap_open_setup(): EINVAL: the
- * options are invalid; ENOSPC, EPERM, EPROTONOSUPPORT, ENOMEM, EMFILE; if only the kernel may
- * serve, also those of open() on the device.
+ * options are invalid; ENOSPC, EPERM, EPROTONOSUPPORT, ENOMEM, EMFILE.  If only engine::kernel is
+ * permitted, the constructors also throw the errors of open() on the device.
  */
 template <class Clock = std::chrono::steady_clock> class context : public basic_context<Clock> {
 public:
@@ -528,7 +528,7 @@ public:
 
 	/*
 	 * Call the functions of timers that are due, at most @max, in the order of deadlines.
-	 * timerheap_next_before() lists timers that break this order.  If the kernel serves, this
+	 * timerheap_next_before() lists timers that break this order.  With engine::kernel, this
 	 * makes at least one system call.  Return: the number of functions called.  Throws EBADF.
 	 */
 	std::uint32_t dispatch_in_order(std::uint32_t max = 256)

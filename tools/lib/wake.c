@@ -22,10 +22,13 @@
  * TFD_TIMER_CANCEL_ON_SET makes the timerfd readable at each step.  The next read() or
  * timerfd_settime() then fails with ECANCELED, and timerfd_settime() has armed it nonetheless.
  * A context without TIMERHEAP_CANCEL_ON_SET uses TFD_TIMER_CANCEL_ON_SET, too, and ignores the
- * error.  The reason: once the armed time has passed, the consumer relies on the interrupt that is
- * about to make the timerfd readable.  The consumer may add an event to the ring, and poll without
- * another arming.  If the clock is stepped back before the interrupt, the timerfd waits for the
- * armed time again.  Without TFD_TIMER_CANCEL_ON_SET, the poll would last until that time.
+ * error.  Without TFD_TIMER_CANCEL_ON_SET, the consumer could sleep although the ring has an event:
+ *
+ *  - The armed time passes, and an interrupt is about to make the timerfd readable.
+ *  - The consumer expires a timer, and adds the event to the ring.  It does not arm the timerfd
+ *    again, since it relies on the interrupt.
+ *  - The clock is stepped back before the interrupt, so the timerfd waits for the armed time again.
+ *  - The consumer polls, and sleeps until that time.
  *
  * For a context on CLOCK_TAI, each arming subtracts the present offset of CLOCK_TAI from
  * CLOCK_REALTIME.  A step of CLOCK_REALTIME steps CLOCK_TAI, too, and does not change the offset.
@@ -161,7 +164,10 @@ int __timerheap_wake_at(struct timerheap *th, uint64_t when)
 			when = 1;
 		error = arm_again(th, th->fd, when);
 	}
-	/* After an error, let each further KICK try again and return the error. */
+	/*
+	 * A KICK, timerheap_kick(), arms the descriptor if it must become readable before @armed.
+	 * So after an error, TIMERHEAP_NEVER lets each further KICK try again and return the error.
+	 */
 	p->armed = error ? TIMERHEAP_NEVER : when;
 	return error;
 }

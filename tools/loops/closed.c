@@ -6,12 +6,12 @@
  *
  * A KICK makes the library check the slots of timers.  Before the starts, the program closes all
  * timerfds, so also the descriptor of the loop's context, and each KICK fails.  Then libuv calls
- * abort(), and the loop of libevent returns -1.  With more than 256 timers, which fill the list of
- * slots to kick, a start meets the error first.
+ * abort(), and this program's handler of SIGABRT exits with 0.  The loop of libevent returns -1.
+ * With more than 256 timers, which fill the list of slots to kick, a start meets the error first.
  *
- * Exit status: 0: the loop has noticed the error; 1: the loop has returned as usual; a signal: the
- * loop has waited for 10 s.  The program is compiled with -DLIBEVENT for libevent, otherwise for
- * libuv, and runs with TIMERHEAP_ENGINE=process.
+ * Exit status: 0: the loop has noticed the error; 1: the loop has returned as usual; end by
+ * SIGALRM: the loop has waited for 10 s.  The program is compiled with -DLIBEVENT for libevent,
+ * otherwise for libuv, and runs with TIMERHEAP_ENGINE=process.
  */
 #include <signal.h>
 #include <stdio.h>

@@ -96,7 +96,8 @@ impl Builder {
     }
 
     /// Permit only this engine.  Without this call, the environment variable `TIMERHEAP_ENGINE`
-    /// may choose `kernel` or `process`.  Without both, the process serves if the kernel cannot.
+    /// may choose `kernel` or `process`.  Without this call and the variable, the kernel expires
+    /// the timers, or the library in the process if the kernel cannot.
     pub fn engine(mut self, engine: Engine) -> Builder {
         self.setup.flags &= !(sys::TIMERHEAP_IN_KERNEL | sys::TIMERHEAP_IN_PROCESS);
         self.setup.flags |= match engine {
@@ -186,8 +187,8 @@ impl Handle {
 
     /// Create an idle timer in a free slot, the memory of one timer.  The function makes a system
     /// call only in two cases.  No slot in the same page of memory was used before.  Or the timer
-    /// that last used the slot had more slack than the context: the slot may still be queued with
-    /// that slack, so the engine must check it now.
+    /// that last used the slot had more slack than the context.  The slot may still be queued with
+    /// that slack, too late for the next start.  So the system call dequeues the slot.
     ///
     /// # Errors
     ///

@@ -34,8 +34,8 @@ pub enum Error {
     /// The deadline is not on the clock of the context.  An `Instant` needs a context with the
     /// monotonic clock, and a `SystemTime` needs a context with the real-time clock.
     WrongClock,
-    /// The timer is of another context than the [`Kicks`](crate::Kicks), a list of timers.  One
-    /// later call makes the kernel or the library check all timers of the list.
+    /// The timer cannot be added to this [`Kicks`](crate::Kicks), which is of another context.  A
+    /// `Kicks` is a list of timers that [`flush`](crate::Kicks::flush) makes the engine check.
     WrongContext,
     /// Another error number of the system.
     Os(i32),
