@@ -123,8 +123,8 @@ static inline void abusers_continue(struct abusers *abusers)
 }
 
 /*
- * Measure the CPU time that is left to the calling thread: count the rounds of a loop in @spans
- * spans of @length ns each.  Sleep for @pause ns after each span.
+ * Measure the CPU time that is left to the calling thread: count the rounds of a loop, for @length
+ * ns, @spans times.  Sleep for @pause ns after each of these times.
  *
  * @exact states that the clock counts instructions, as with QEMU's option -icount.  If @exact is
  * false, the host may suspend an emulated CPU in a span.  So the function then takes the span with

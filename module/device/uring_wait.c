@@ -48,8 +48,8 @@
  *	the task work				a cancellation
  *	  if it is multishot, post		  lock
  *	  lock					  set @canceled
- *	  @canceled: done, with ECANCELED	  pending: io_uring ends the request,
- *	  the request ends: done		    CANCEL queues task work
+ *	  @canceled: done, with ECANCELED	  pending: io_uring ends it, and CANCEL
+ *	  the request ends: done		    queues task work
  *	  otherwise: pending again		  @completing: leave it to the task work
  *	  unlock				  unlock
  *

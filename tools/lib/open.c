@@ -284,9 +284,9 @@ int timerheap_flush(struct timerheap *th, struct timerheap_kicks *kicks)
 	}
 	/*
 	 * After an error, keep the slots that need a KICK, so that the next flush makes it.  Drop
-	 * the last slot of a full list: timerheap_start_deferred(), which is compiled into programs,
-	 * adds a slot without a check.  If that function is the caller, it returns the error, and
-	 * the dropped slot is its own.
+	 * the last slot of a full list, since timerheap_start_deferred() adds a slot without a
+	 * check, also in programs of an earlier header.  If that function is the caller, it returns
+	 * the error, and the dropped slot is its own.
 	 */
 	kicks->nr -= done;
 	if (kicks->nr == room)

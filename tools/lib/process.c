@@ -541,7 +541,7 @@ static int process_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr
 				break;
 			check_and_queue(th, slot, now, 0);
 		}
-		/* If this notify() succeeds, it has done what that of an earlier batch could not. */
+		/* If this notify() succeeds, it has also done what an earlier one could not. */
 		error = notify(th, 0);
 		unlock(th);
 		if (done < end)

@@ -399,8 +399,8 @@ int timerheap_flush(struct timerheap *th, struct timerheap_kicks *kicks);
 
 /*
  * Start a timer as timerheap_start_periodic() does, or one-shot if @period is 0.  Instead of a
- * KICK, add the slot to @kicks.  If @kicks is then full, flush it.  Return: as timerheap_start(), or
- * an error of that flush: the deadline is stored, but the slot may be missing in @kicks.
+ * KICK, add the slot to @kicks.  If @kicks is then full, flush it.  Return: as timerheap_start(),
+ * or an error of that flush: the deadline is stored, but the slot may be missing in @kicks.
  */
 static inline int timerheap_start_deferred(struct timerheap *th, struct timerheap_kicks *kicks,
 					   uint32_t slot, uint64_t deadline, uint64_t period)

@@ -562,12 +562,12 @@ static int wait_with_sigterm_blocked(void)
 	return 0;
 }
 
-static volatile sig_atomic_t survived;
+static int survived;
 
 static void survive(int signal)
 {
 	(void)signal;
-	survived = 1;
+	__atomic_store_n(&survived, 1, __ATOMIC_RELAXED);
 }
 
 /* The command sends SIGTERM to itself.  It survives only if SIGTERM is blocked. */
@@ -578,7 +578,7 @@ static int command_with_sigterm_blocked(void)
 	signal(SIGUSR1, survive);
 	signals_wait(&signals,
 		     (char *[]){ "sh", "-c", "kill -TERM $$; kill -USR1 $PPID", NULL }, 0);
-	return !survived;
+	return !__atomic_load_n(&survived, __ATOMIC_RELAXED);
 }
 
 static void test_signals(void)
