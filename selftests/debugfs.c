@@ -175,8 +175,9 @@ TEST_F(debugfs, counters_of_heaps_add_up_to_those_of_info)
 		ASSERT_EQ(1, th_stop(self->fd, i));
 	ASSERT_EQ(SLOTS / 2, th_events(self->fd, events, SLOTS / 2, SLOTS / 2));
 	/*
-	 * The expiry run that has added the events may change counters after the test has taken
-	 * the events.  So repeat until INFO returns the same before and after the file is read.
+	 * The expiry run, the softirq that has expired the timers, may change counters after the
+	 * test has taken the events.  So repeat until INFO returns the same before and after the
+	 * test reads the file heaps.
 	 */
 	for (int64_t end = now() + LOST; now() < end; nap(10 * MSEC)) {
 		free(text);

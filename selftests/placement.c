@@ -334,9 +334,9 @@ static void partition_remove(void)
  * a second, the timers that this CPU starts expire on other CPUs.  When the partition is removed,
  * the timers that this CPU starts expire on it again.
  *
- * The module asks the kernel for the isolated CPUs in each SETUP.  Its watchdog, timers that scan
- * for stuck CPUs, also asks.  In this test only the watchdog can find the isolated CPU: no SETUP
- * follows the isolation until the watchdog has found it.
+ * The module asks the kernel for the isolated CPUs in each SETUP.  Its watchdog also asks: two
+ * timers that scan for stuck CPUs.  In this test only the watchdog can find the isolated CPU: no
+ * SETUP follows the isolation until the watchdog has found it.
  */
 TEST_F_TIMEOUT(placement, new_timers_avoid_isolated_partition, 120)
 {

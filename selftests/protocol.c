@@ -535,8 +535,8 @@ struct tally {
 	int64_t expired[SLOTS];
 };
 
-/* STORES and PRIVATE change slots in memory, CALLS by ioctls.  REAPER and PRIVATE take events. */
-enum role { STORES, CALLS, REAPER, PRIVATE };
+/* STORES and PRIVATE write to slots, and CALLS calls ioctls.  REAPER and PRIVATE take events. */
+enum role { STORES, CALLS, REAPER, PRIVATE };	/* PRIVATE has a context of its own */
 
 struct worker {
 	pthread_t thread;

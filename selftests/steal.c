@@ -31,7 +31,7 @@ FIXTURE(steal)
 	struct timerheap_info before;
 	int64_t steal_us, watchdog_ms, min_period, cpu_percent;	/* parameters to restore */
 	int cpus;
-	int tested;		/* tests that need not make each CPU stuck do so for this many */
+	int tested;		/* how many CPUs a test makes stuck, unless it needs all of them */
 	int fd;
 	int64_t best_median;	/* smallest median lateness that take_events() has found, in ns */
 };
@@ -295,9 +295,9 @@ static bool run_meanwhile(struct __test_metadata *_metadata, struct _test_data_s
 	int64_t last, begin, released;
 
 	/*
-	 * The test needs a watchdog timer on @cpu, which is held next.  If both watchdog timers
-	 * sleep, the START below arms one of them on the caller's CPU, @cpu.  So wait until both
-	 * sleep: no deadline is near.
+	 * When @cpu is held, one of the two watchdog timers, which scan for stuck CPUs, must be on
+	 * @cpu.  If both sleep, the START below arms one of them on the caller's CPU, @cpu.  So
+	 * wait until both sleep: no deadline is near.
 	 */
 	nap(SOON);
 	ASSERT_EQ(0, run_on(cpu));
@@ -589,10 +589,11 @@ static bool still_expires(int fd)
 /*
  * Make CPU @thief steal timers of the stuck CPU @owner, and then make @thief stuck, too.
  *
- * Start tickers, which are periodic timers, on @owner.  Their periods are so short that each run of
- * them uses up its CPU budget and is throttled.  Hold @owner (make it stuck), so that @thief steals
- * the tickers.  A CPU scans for stuck CPUs at the end of its own runs.  So @thief has timers of
- * its own until @owner is released.  When @owner is released, hold @thief.
+ * Start tickers, which are periodic timers, on @owner.  Their periods are so short that each expiry
+ * run uses up the CPU time that the module permits on the run's CPU.  So the module also delays the
+ * next run of @thief, and @thief gets stuck before that run.  Hold @owner (make it stuck), so that
+ * @thief steals the tickers.  A CPU scans for stuck CPUs at the end of its own runs.  So @thief has
+ * timers of its own until @owner is released.  When @owner is released, hold @thief.
  *
  * Return: whether the tickers were stolen, and then expired while @thief was held.
  */
@@ -732,7 +733,7 @@ static int64_t start_at_one_instant(int fd, int slots, int64_t *lead)
  */
 TEST_F_TIMEOUT(steal, queue_of_preempted_run_is_stolen, 120)
 {
-	/* On an emulated machine, the other CPUs expire these in less than a tenth of a second. */
+	/* Even on an emulated machine, the other CPUs expire 1024 timers in less than 0.1 s. */
 	const int slots = 1024;
 	struct utsname name;
 	int64_t lead = SEC / 2;
@@ -754,9 +755,9 @@ TEST_F_TIMEOUT(steal, queue_of_preempted_run_is_stolen, 120)
 		ASSERT_LT(0, at);
 		/*
 		 * The task preempts the run on CPU 1 when slots / 4 of the timers have expired.
-		 * INFO counts a timer that expires as checked.  Read the count only here: if @lead
-		 * was too short, start_at_one_instant() has started all timers again, and some may
-		 * have expired before that.
+		 * The count @checked of INFO includes each timer that has expired.  Read the count
+		 * only here: if @lead was too short, start_at_one_instant() has started all timers
+		 * again, and some may have expired before that.
 		 */
 		ASSERT_EQ(0, th_info(fd, &info));
 		hog.checked = info.checked + slots / 4;

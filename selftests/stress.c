@@ -221,10 +221,10 @@ TEST_F_TIMEOUT(stress, each_one_shot_arming_expires_once_or_is_canceled, 120)
 }
 
 /*
- * As each_one_shot_arming_expires_once_or_is_canceled, with periodic timers.  A periodic timer
- * stays pending when it expires.  So each start that found a timer idle must have one counterpart:
- * a stop that found the timer pending, or the timer pending at the end.  Each timer that is pending
- * at the end must continue to expire.
+ * 8 threads start, stop and modify the same periodic timers: none is lost.  A periodic timer stays
+ * pending when it expires.  So each start that found a timer idle must have one counterpart: a stop
+ * that found the timer pending, or the timer pending at the end.  Each timer that is pending at the
+ * end must continue to expire.
  */
 TEST_F_TIMEOUT(stress, starts_of_periodic_timers_equal_stops_plus_pending_timers, 120)
 {

@@ -45,7 +45,7 @@ static inline int64_t wait_released(void)
 	return get_number(STUCK "held") ? 0 : get_number(STUCK "released");
 }
 
-/* Load the module that holds CPUs, if it is not loaded.  Return: whether it is loaded now. */
+/* Load the module that makes CPUs stuck, if necessary.  Return: whether it is loaded now. */
 static inline bool can_hold(void)
 {
 	const char *path = getenv("TIMERHEAP_STUCK");

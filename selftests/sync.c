@@ -180,8 +180,8 @@ TEST_F(sync, waits_for_due_timers_of_all_cpus)
 /*
  * Each round starts timers on one of the CPUs, calls SYNC, and takes all events.  SYNC returns a
  * time: all timers that are due before that time have expired, and none of their events is missing.
- * So in the next round, an event has a deadline before that time only if that next round has
- * started the timer.
+ * The round takes these events after SYNC.  So if the next round takes an event with a deadline
+ * before the time of SYNC, the next round itself has started the timer.
  */
 TEST_F_TIMEOUT(sync, no_event_is_missing_while_cpus_expire_timers, 120)
 {

@@ -77,7 +77,7 @@ static inline long system_fdinfo_number(const char *fdinfo, const char *name)
 /*
  * Each user has several heaps of timers for CLOCK_MONOTONIC, one per CPU by default.  The heaps of
  * each user are numbered 0, 1, and so on.  The file heaps of debugfs shows these numbers.  This
- * structure sums up the heaps of all users that have one such number, at most one heap per user.
+ * structure is for one number n: it sums up the heap n of each user.
  */
 struct system_heap {
 	int cpu;		/* a CPU that runs the timers of such a heap; -1: no such heap */

@@ -447,8 +447,9 @@ TEST_F_TIMEOUT(tracing, each_steal_makes_a_trace_event, 60)
 		from_held_by_watchdog += field(event, "watchdog");
 		EXPECT_TRUE(has_word(event, "clock=monotonic"));
 		/*
-		 * The trace event's field @first is the first deadline of the stolen queue: that
-		 * of a timer of this test.  If @first is 0, the queue needs an expiry run at once.
+		 * The trace event's field @first is the first deadline of the victim's timers on
+		 * one clock: that of a timer of this test.  The core sets @first to 0 instead if it
+		 * wants an expiry run of these timers at once.
 		 */
 		EXPECT_TRUE(!first || (begun < first && first < now()));
 	}

@@ -373,8 +373,8 @@ TEST_F(uring, read_needs_no_worker)
  * In each round the test submits REQUESTS commands to the device; in the last round, reads.  Then
  * the test submits one other request, which needs a worker and must complete.  io_uring has one
  * kind of workers for commands and fsync, and another kind for reads of pipes and character
- * devices.  So that request is an fsync after commands, and a read of a pipe after reads.  The test
- * permits one worker of each kind.
+ * devices.  Therefore the other request is an fsync after commands, but a read of a pipe after
+ * reads.  The test permits one worker of each kind.
  *
  * Each round of commands uses one command number, from 0x80 to 0xff.  The device refuses all
  * commands: the reserved field of each is 1.

@@ -54,7 +54,7 @@
 #define ENTRIES		4096	/* entries of the submission queue */
 #define MOST_ENTRIES	65536	/* entries of the completion queue: io_uring permits no more */
 #define BUCKETS		2048	/* of the wheel, TURN ns each: together longer than a timeout */
-#define KICK_MAX	1024U	/* the most slots of a KICK request */
+#define KICK_MAX	1024U	/* the most timers in a KICK request */
 #define NONE		UINT32_MAX
 
 /* user_data of requests that are not of a connection. */

@@ -109,7 +109,7 @@ struct table_entry {
 static struct table_entry *table;
 static struct task_struct **threads;
 static unsigned int nr_threads;
-static bool stopping;			/* set: functions start no timers, periodic timers end */
+static bool stopping;			/* set: timer functions start no timer; periodic ones end */
 
 static DEFINE_MUTEX(totals_lock);
 static struct counts totals;		/* of all freed timers; protected by @totals_lock */
@@ -170,9 +170,9 @@ static s64 random_slack(struct rnd_state *random)
 /*
  * Return: whether the core may have deferred a timer, which expires now, to @when.  If so, a call
  * of the timer's function had not ended at the time of the deferral, @when - DEFERRED_BY.  That
- * call has ended since, or the core would defer the timer again.  So @ended is not before the
- * deferral.  On a clock that can be stepped, the two times cannot be compared.  For such a clock,
- * return whether any call of the function has ended.
+ * call has ended since, or the core would defer the timer again.  So @ended, the time at which the
+ * function last ended, is not before the deferral.  On a clock that can be stepped, the two times
+ * cannot be compared.  For such a clock, return whether any call of the function has ended.
  */
 static bool torture_timer_deferred(const struct torture_timer *t, s64 when)
 {

@@ -40,7 +40,10 @@ void ledger_kick(struct ledger *ledger)
 	ledger->kicks = 0;
 }
 
-/* Record that a call has ended @nr armings: pending ones, or those whose events it discarded. */
+/*
+ * Record that a start or a stop of @slot has ended @nr armings (earlier starts).  The call has
+ * found the timer pending, has discarded unread expirations, or both.
+ */
 static void end_armings(struct ledger *ledger, uint32_t slot, unsigned int nr)
 {
 	ledger->report->stopped += nr;

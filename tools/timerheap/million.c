@@ -36,7 +36,7 @@ static void usage(FILE *to)
 /*
  * Perform @operation on each slot from @first up to, not including, @last.  Then ledger_kick()
  * makes the kernel read those new deadlines that it would otherwise read too late.
- * Return: the average time per slot in nanoseconds, with the records that the ledger makes.
+ * Return: the average time per slot in nanoseconds.  It includes the work of the ledger.
  */
 static double time_each(struct ledger *ledger, uint32_t first, uint32_t last,
 			void (*operation)(struct ledger *ledger, uint32_t slot))
@@ -91,8 +91,8 @@ static void run(struct ledger *ledger, uint32_t n)
 	 * measure the time of a start.  t is @n times that: the time of all starts.
 	 *
 	 * Then choose the @due of the other timers by t.  postpone() moves every fifth timer
-	 * earlier, at most to @begin + @due - @spread / 2.  So no deadline is before that time.
-	 * With the second @due, that time is 1 s + 2 t after @begin.  The 2 t are for:
+	 * earlier, but not before the time @begin + @due - @spread / 2.  So no deadline is before
+	 * that time.  With this @due, that time is 1 s + 2 t after @begin.  The 2 t are for:
 	 *
 	 *	1 t	all starts
 	 *	0.5 t	the stops of 70 % and the postponements of 25 %

@@ -66,7 +66,7 @@ void snapshot_lateness(struct snapshot *snapshot, char *text);
 void snapshot_accounts(struct snapshot *snapshot, char *text);
 void snapshot_contexts(struct snapshot *snapshot, char *text);
 
-/* Read all files now.  If one cannot be read, exit with an error. */
+/* Read "heaps", "lateness", "accounts" and "contexts" now.  Exit if one cannot be read. */
 void snapshot_read(struct snapshot *snapshot);
 void snapshot_free(struct snapshot *snapshot);
 

@@ -254,10 +254,11 @@ static void test_percentiles(void)
 
 /*
  * A fake device with 600 timers.  A timer that is due expires in the next wait.  Each
- * read of the clock advances it by 1 ms.  The ledger reads the clock after a wait, and then
- * records the events, as if that took 1 s.  So the second read after a wait, or the next wait if
- * that is earlier, advances the clock by 1 s.  @fault selects an error, which only the timer
- * of BAD_SLOT has.
+ * read of the clock advances it by 1 ms.  The device simulates that the ledger needs 1 s to record
+ * the events of a wait.  The ledger reads the clock once between the wait and the records.  So the
+ * second read after a wait with events advances the clock by 1 s.  If the next wait precedes that
+ * read, the next wait advances the clock.  @fault selects an error, which only the timer of
+ * BAD_SLOT has.
  */
 #define FAKE_SLOTS	600
 #define SLOTS		100		/* the slots that run_ledger() uses */
@@ -274,7 +275,7 @@ static struct {
 	} fault;
 	int64_t now;
 	int64_t deadline[FAKE_SLOTS];	/* 0: idle */
-	int recording;			/* reads of the clock until the records are made; 0: none */
+	int recording;			/* reads until the clock advances by 1 s; 0: it does not */
 	uint32_t kicked;
 } fake;
 
@@ -290,7 +291,8 @@ int64_t clock_ns(clockid_t clock)
 
 /*
  * The context for "timerheap sleep", which calls the library.  No timer of it expires, and it has
- * no event.  @queued of the slot is before each deadline, so a start needs no KICK.
+ * no event.  @queued, the time of the kernel's next check of the slot, is before each deadline.  So
+ * a start needs no KICK, which makes the kernel check the slot now.
  */
 static struct timerheap_slot idle_slot = { .queued = 1 };
 static struct timerheap_ring empty_ring;

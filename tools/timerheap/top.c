@@ -277,7 +277,10 @@ static struct user *sum_users(const struct snapshot *rates, size_t *nr)
 	return users;
 }
 
-/* Return: the limit that throttles the runs of a user: "user", "cpu", or "-" if none does. */
+/*
+ * Return: the limit that throttles the expiry runs of a user's timers.  "user": the limit of this
+ * user; "cpu": the limit of a CPU for the timers of all users; "-": none.
+ */
 static const char *limit_of(const struct user *user)
 {
 	/*

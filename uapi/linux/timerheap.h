@@ -40,9 +40,9 @@
  *  - Once a slot was used, no call on it lacks memory.
  *  - The structures of calls may grow at their end.  A program may pass a shorter one than the
  *    kernel's: missing inputs count as 0, and missing outputs are not written.  The shortest INFO
- *    ends after @user_memory, the shortest SETUP and QUERY after @slack, all others as in this
- *    file; a shorter one fails with EINVAL.  In a longer structure, the bytes beyond the
- *    kernel's structure must be 0, or the call fails with E2BIG.  INFO sets these bytes to 0.
+ *    ends after @user_memory, the shortest SETUP and QUERY after @slack.  No other structure may be
+ *    shorter than in this file.  EINVAL: the structure is too short.  E2BIG: it is longer than the
+ *    kernel's, and the bytes beyond the kernel's are not 0.  INFO sets these bytes to 0.
  *  - The structures in arrays (event, pending, op) and in requests of io_uring (uring_cmd) never
  *    change.  Those in mapped memory (slot, ring) change only with TIMERHEAP_LAYOUT.
  */
@@ -155,14 +155,14 @@ struct timerheap_ring {
  *
  * Stop: exchange @deadline with 0.  If the old value is not 0, the timer was pending, and it will
  * not expire.  Execute a full barrier.  Then read @queued: if it is TIMERHEAP_CHECKING, KICK the
- * slot, which waits for the end of the check.  Then, if @expirations has a number that is not 0,
- * replace @expirations by TIMERHEAP_DISCARDED, by a compare-and-exchange, and repeat that if the
+ * slot, which waits for the end of the check.  Then discard: if @expirations has a number that is
+ * not 0, replace the word by TIMERHEAP_DISCARDED, by a compare-and-exchange, and repeat that if the
  * word has changed.  If no check is running, no call is needed: the next check reads 0.
  *
  * Start or restart: read @deadline, acquire.  If it is 0, the timer is idle: read @queued, acquire,
- * KICK if a check is running, and discard, as in a stop.  Write @period, @slack, @user_data if new.
- * Replace @deadline by the new one, 1 to TIMERHEAP_NEVER, by a compare-and-exchange, and repeat all
- * if @deadline has changed.  Execute a full barrier.  Then read @queued:
+ * KICK if a check is running, and discard (see Stop).  Write @period, @slack, @user_data if new.
+ * Replace @deadline by the new one, 1 to TIMERHEAP_NEVER, by a compare-and-exchange.  If @deadline
+ * has changed, start again at its read.  Execute a full barrier.  Then read @queued:
  *
  *	@slack was made smaller	KICK the slot
  *	0 < queued <= deadline	done: the kernel checks the slot in time
@@ -175,7 +175,7 @@ struct timerheap_ring {
  * The kernel defers the next check of a slot, so that @queued is after @deadline, if:
  *
  *  - The program has changed @deadline at each of four attempts of the kernel to expire the timer,
- *    or keeps storing to the slot.  The next check follows after min_period.
+ *    or its stores made the kernel's exchanges fail.  The next check follows after min_period.
  *  - The slot is periodic, and its previous event was unread when the slot expired: the slot backs
  *    off, see below.  With a manual clock, slots do not back off.
  *
@@ -223,15 +223,15 @@ struct timerheap_ring {
  * if @expirations is 0, not DISCARDED.
  *
  * After a stop, the exchange must fail: the fields that were read are those of the former arming.
- * But if e is DISCARDED + 1, a stop stores DISCARDED, and the next expiry stores DISCARDED + 1
- * again.  So if e has DISCARDED, no READING, and a number that is not 0: exchange e with e +
- * READING, then continue at the read of e.  A stop removes READING, and no expiry adds it.
+ * But if e is DISCARDED + 1, a stop and the next expiry restore e, and the exchange succeeds.  So
+ * if e has DISCARDED, no READING, and a number other than 0, first exchange e with e + READING.
+ * Then continue at the read of e.  A stop removes READING, and no expiry adds it.
  *
  * A slot with a period of at most half a second backs off while its event is unread.  The kernel
  * checks it after 1, 2, 4, 8, ... periods, and at least once in a second.  @deadline stays the
  * next deadline, and each check counts all periods that have passed.  A program that has taken an
- * event reads @queued, then @deadline: its KICK, as above, ends the back-off.  Without it the next
- * event is up to a second late, plus the slack.  read() and WAIT kick.  (E) and (F) pair here, too:
+ * event reads @queued, then @deadline: a KICK, if @queued is later, ends the back-off.  Without it
+ * the next event is up to a second late, plus the slack.  read() and WAIT kick.  (E) and (F) pair:
  * the kernel finds 0 in @expirations and does not back off, or the program reads the new @queued.
  *
  * To sleep until there is an event, call poll(), read() or WAIT.  read() and WAIT take events from
@@ -252,9 +252,9 @@ struct timerheap_ring {
  * @fired:       absolute time at which the kernel found a deadline due, @deadline or a later one.
  *               Not before @deadline, unless the clock is stepped back while the event is read
  *
- * Events are in the order in which the timers expire.  On one CPU that is the order of deadlines,
- * unless a timer has slack, or a run handles over 30 timers (7 on PREEMPT_RT).  A timer that was
- * postponed in mapped memory may expire in order of its old deadline.  To sort events, see SYNC.
+ * Events are in the order in which the timers expire.  On one CPU that is the order of deadlines.
+ * Exceptions: a timer has slack, or an expiry run (@runs) handles over 30 timers (7 on PREEMPT_RT).
+ * A timer postponed in mapped memory may expire in order of its old deadline.  To sort, see SYNC.
  */
 struct timerheap_event {
 	__u64 user_data;
@@ -337,9 +337,9 @@ struct timerheap_event {
  * @stolen:     of @runs, those of another CPU's heap, since that CPU was stuck ("steal_us")
  * @stolen_by_watchdog: of @stolen, those started by one of two hrtimers that watch for stuck CPUs
  *
- * With CAP_SYS_ADMIN, the fields from @entries on, without @user_cpu_percent, are those of the
- * machine, otherwise those of the user's contexts, and 0 before SETUP.  All contexts with
- * TIMERHEAP_UNLIMITED count as those of one user.  @entries and @bucketed are current values, the
+ * The fields from @entries on, except @user_cpu_percent, are those of the machine for a caller with
+ * CAP_SYS_ADMIN.  For other callers, they are those of the user's contexts; before SETUP, 0.  All
+ * contexts with TIMERHEAP_UNLIMITED count as of one user.  @entries and @bucketed are current, the
  * others counters.  INFO takes no lock: two fields may be of different moments.  See timerheap(8).
  */
 struct timerheap_info {

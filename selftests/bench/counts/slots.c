@@ -35,8 +35,9 @@ void __timerheap_kick_ticker(struct timerheap *th, uint32_t slot)
 
 /*
  * Count the operations on slots.  At first each timer is pending, and the event of an earlier
- * expiry is unread.  The field @queued is the time at which the kernel next checks a slot.  Here
- * @queued is the first deadline, so no operation has to notify the kernel by a KICK.
+ * expiry is unread.  The field @queued is the time at which the kernel next checks a slot.  An
+ * operation has to notify the kernel by a KICK only if it sets a deadline before @queued.  Here all
+ * new deadlines are after @queued, so no operation needs a KICK.
  *
  * The field @expirations counts unread expirations; 0: the event is discarded.  The counted stop
  * sets @expirations of each slot to 0.  But the last counted operation, timerheap_next(), takes an

@@ -6,7 +6,8 @@
  * The benchmark therefore runs a loop whose duration is known, and counts its iterations.
  * The elapsed time minus the time for these iterations is the cost of the expiries.  The loop runs
  * while no timer is due.  The module limits its own CPU time, and defers expiries above the limit.
- * The loop runs in that time, too.  So neither time is part of the cost.
+ * The loop also runs while expiries are deferred.  So the cost includes neither the time without a
+ * due timer nor the time of a deferral.
  */
 #include <linux/bottom_half.h>
 #include <linux/ktime.h>

@@ -24,12 +24,13 @@
  * The time from a start of the measured timer to its deadline, in ns.
  *
  * A measured start must not include work for the watchdog timers, which scan the queues for stuck
- * CPUs.  A start arms these timers only if they sleep for more than 2 s, the period that
- * bench_scans() sets.  A watchdog timer that expires begins such a sleep in two cases (watchdog.c):
+ * CPUs.  bench_scans() lets these timers expire every 2 s.  A start arms them only if they sleep:
+ * they are not armed, or expire in over 2 s.  A watchdog timer that expires begins to sleep in two
+ * cases (watchdog.c):
  *
  *  - The next deadline is over 2 s away.  So FAR is less than 2 s.
- *  - No timer is queued.  Before a measured start, prepare() stops the timer.  So softirqs are off
- *    from that stop to the start, and no watchdog timer can expire.
+ *  - No timer is queued.  That may be so when prepare() has stopped the timer for a measured start.
+ *    So softirqs are off from that stop to the start, and no watchdog timer expires in between.
  */
 #define FAR	(3 * NSEC_PER_SEC / 2)
 

@@ -138,12 +138,13 @@ static void work(const char *bench, struct timer_set *set, u32 n, enum kind kind
 }
 
 /*
- * Measure the start and the stop of a request's timeout.  An operation starts a timer, and stops
- * the timer that was started @n operations before.  So @n of 2 * @n timers are pending.
+ * Measure the start and the stop of a request's timeout.  The operations use 2 * @n timers in turn.
+ * An operation starts a timer, and stops the timer that was started @n operations before.  So @n
+ * timers are pending.
  *
  * A contender may defer work of a stop, such as the removal of the timer from a heap, to later
- * operations.  So measure only when each of the 2 * @n timers has been stopped: after 2 * @n
- * operations, rounded down to whole rounds.  Then operations include deferred work of earlier ones.
+ * operations.  So first run unmeasured rounds, which stop nearly all of the 2 * @n timers: as many
+ * whole rounds as 2 * @n operations make.  Then operations include deferred work of earlier ones.
  *
  * @stop is the contender's stop; or its synchronous stop, for a timer that is part of the request
  * and is freed with it.

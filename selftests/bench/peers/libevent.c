@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * libevent: each thread has an event base, with a heap of timers.  Timeouts of the length
- * @peer_timeout share a queue, as libevent's documentation recommends for a common length.
+ * libevent: each thread has an event base, with a heap of timers.  Timeouts of the most common
+ * length, @peer_timeout, share a queue, as libevent's documentation recommends.
  *
  * A base reads the clock once per turn.  If a handler starts a timer, the deadline is that reading
  * plus the span of the timer.  So a timer that is started x ns after the reading expires x ns
  * early.  A start outside a handler reads the clock itself.  A server starts timers in handlers,
  * so churn.c does its work inside a handler.
  *
- * If open() is called with @exact, the base waits by a timerfd; otherwise it waits for whole
- * milliseconds.
+ * If the benchmark wants a resolution below a millisecond (@exact of peers.h), the base waits by a
+ * timerfd.  Otherwise the base waits for whole milliseconds.
  */
 #include <err.h>
 #include <stdlib.h>

@@ -605,7 +605,7 @@ static bool wanted(const char *name, uint32_t timers, const regex_t *peers, bool
 	/*
 	 * @most limits the pending timers of a peer.  Allow 2 * @most timers for the workload
 	 * "requests", in which at most half are pending.  In other workloads, no number of timers
-	 * is between @most and 2 * @most.
+	 * is between @most and 2 * @most, so the limit 2 * @most has the same effect as @most.
 	 */
 	if (programs != !!contender->program ||
 	    (!programs && work->n > 2ULL * contender->peer->most))

@@ -43,8 +43,9 @@
 /* A timer.  Only the structure in use writes its fields. */
 struct timer {
 	/*
-	 * The deadline.  Unused in the wheel with circles (circle_wheel.c), and in all heaps but
-	 * the lazy 4-heap, which only marks a stopped timer (marking_heap.c).
+	 * The deadline.  The wheel with circles (circle_wheel.c) does not use this field.  Heaps
+	 * have deadlines in their entries.  Only the lazy 4-heap (marking_heap.c) also uses this
+	 * field, as it leaves the entry of a postponed timer at the old deadline.
 	 */
 	_Alignas(64) int64_t when;
 	union {
@@ -128,7 +129,7 @@ static inline uint64_t tick_of(int64_t when)
 /* Allocate zeroed memory, aligned to pages; exit if there is no memory. */
 void *room(size_t nr, size_t size);
 
-/* check.c: check that @s behaves as described above, and print the first fault. */
+/* check.c: check that @s behaves as described at struct structure, and print the first fault. */
 bool check(const struct structure *s);
 
 /* measure.c, threads.c: measure the operations with @n timers, in one or in several threads. */

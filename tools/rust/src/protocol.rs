@@ -213,15 +213,16 @@ impl Library {
 
     /// If the event of an idle timer is unread, discard its expirations.  Return: how many.
     ///
-    /// A check that has read the former deadline may be about to add an expiration.  `queued` is
-    /// CHECKING until the end of that check.  So if this function reads CHECKING, the C library
+    /// In a check, the kernel reads the slot's `deadline`, and may add an expiration.  `queued` is
+    /// CHECKING until the end of the check.  So if this function reads CHECKING, the C library
     /// makes a KICK, which waits for the end of the check.  A value older than CHECKING would hide
-    /// the check.  This function reads no older value, for one of two reasons:
+    /// a check that has read the former deadline.  This function reads no older value:
     ///
-    ///  - The caller has exchanged `deadline` with 0, and the check has missed that 0.  Then
-    ///    barriers (A) and (B) at the top of this file prevent an older value.
-    ///  - The caller has read, by an acquire load, the 0 that the check stored in `deadline` after
-    ///    CHECKING.
+    ///  - After a stop: the caller has stored 0 in `deadline` before this function reads `queued`.
+    ///    The check has stored CHECKING before it has read `deadline`.  See (A) and (B) at the top
+    ///    of this file.
+    ///  - After an expiry: the check has stored CHECKING, and then 0 in `deadline`.  The caller has
+    ///    read that 0 by an acquire load.
     #[inline]
     fn discard(&self, slot: &sys::Slot, number: u32) -> u64 {
         if slot.queued.load(SeqCst) == sys::TIMERHEAP_CHECKING
@@ -257,7 +258,8 @@ impl Library {
         Armed { was_pending: old != 0, must_kick: needs_kick(slot, deadline), discarded }
     }
 
-    /// Start a timer.  Return: how many expirations of the former arming no thread will get.
+    /// Start a timer.  Return: the number of expirations that the start prevents: those that no
+    /// thread has taken, and 1 if the timer was pending.
     #[inline]
     pub fn start(&self, number: u32, deadline: u64, period: u64) -> Result<u64, Error> {
         let armed = self.arm(number, deadline, period);
@@ -335,14 +337,15 @@ fn needs_kick(slot: &sys::Slot, deadline: u64) -> bool {
 /// periodic timer has expired while its former event was unread.  The answer is also true during a
 /// check.  If the answer is true, the caller kicks the slot.
 fn backs_off(slot: &sys::Slot) -> bool {
-    // A check stores CHECKING in `queued`, then adds to `expirations` by barrier (F), then stores
-    // the time of the next check in `queued`.  If (F) finds that `expirations` is not 0, the slot
-    // backs off: the time of the next check is after the deadline.
+    // A check stores CHECKING in `queued`.  Then it adds to `expirations`, by the atomic add (F).
+    // Then it stores the time of the next check in `queued`.  If (F) finds that `expirations` is
+    // not 0, the slot backs off: the time of the next check is after the deadline.
     //
-    // next_in_ring() calls this function before and after barrier (E), which exchanges
-    // `expirations` with 0.  If (E) takes what (F) has added, the second call reads CHECKING or the
-    // time of the next check.  If (F) is after (E), (F) finds 0, and the slot does not back off.
-    // The first call may read an older `queued`: the second call corrects a wrong answer.
+    // next_in_ring() calls this function before and after the atomic exchange (E), which stores 0
+    // in `expirations`.  (E) and (F) are also barriers.  If (E) takes what (F) has added, the
+    // second call reads CHECKING or the time of the next check.  If (F) is after (E), (F) finds 0,
+    // and the slot does not back off.  The first call may read an older `queued`, and wrongly
+    // return false.  Then the second call returns true.
     let queued = slot.queued.load(Relaxed);
     let deadline = slot.deadline.load(Relaxed);
 

@@ -100,7 +100,8 @@ impl Driver {
     }
 }
 
-/// The future of [`sleep`]: ready when the deadline has passed, and then until [`Sleep::reset`].
+/// The future of [`sleep`]: ready when the deadline has passed.  It stays ready until
+/// [`Sleep::reset`].
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Sleep {

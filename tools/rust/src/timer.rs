@@ -115,7 +115,7 @@ impl Timer {
 
     /// Start the timer, one-shot.  If the engine would check the timer too late, the timer needs a
     /// KICK: a call that makes the engine check it now.  Do not make the KICK, but add the timer to
-    /// `kicks`, which the thread flushes before it blocks.  Return: as [`Timer::start`].
+    /// `kicks`.  The caller must flush `kicks` before it blocks.  Return: as [`Timer::start`].
     ///
     /// # Errors
     ///

@@ -255,9 +255,10 @@ fn interval_on_a_real_clock_is_not_early_and_does_not_drift() {
 
 #[test]
 fn interval_counts_no_period_of_a_former_owner_of_its_slot() {
-    // The driver uses one of the two slots, so the next interval gets the former one's slot.  By
-    // then the driver's thread may have taken the former interval's event, but not yet processed
-    // it.  The expirations of this event must not count for the next interval.
+    // Each turn of the loop drops the interval `former`, and makes the interval `next`.  The driver
+    // uses one of the two slots, so `next` gets the slot of `former`.  By then the driver's thread
+    // may have taken the event of `former`, but not yet processed it.  The expirations of that
+    // event must not count for `next`.
     let driver = Driver::new(&manual().slots(2)).unwrap();
     for _ in 0..2000 {
         let now = driver.handle().now();
