@@ -204,7 +204,7 @@ static void count(const struct timerheap_event *event, void *arg)
  * deadline.  Because of the late check, timerheap_reap() kicks slot 3 when it skips the discarded
  * event of slot 3.  During that KICK, test_kick() lets the timer of slot 5 expire.
  */
-TEST_F(kick, reap_takes_no_event_of_a_timer_that_expires_meanwhile)
+TEST_F(kick, reap_takes_no_event_of_a_timer_that_expires_during_the_reap)
 {
 	struct timerheap *th = timerheap_open(CLOCK_MONOTONIC, SLOTS);
 	int events = 0;

@@ -163,7 +163,8 @@ static void theap_queue_room_work(struct work_struct *work)
 
 /**
  * theap_queue_grow_later - let a task allocate what a queue lacks
- * @queue: of the kernel's account; it had no position to reserve, or no bucket, for a timer
+ * @queue: has timers of kernel modules, not of a user; a timer has found no position to reserve, or
+ *         no bucket, in it
  *
  * If the allocation fails, the next start that lacks something calls this function again.
  *

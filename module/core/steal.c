@@ -345,7 +345,7 @@ void theap_steal_all(void)
 /*
  * Continue a thief's run that was throttled: on this CPU, run the queue of a stuck CPU.  Do nothing
  * if the owning CPU is in a run of the queue that makes progress, since that CPU is not stuck any
- * more.  Do nothing, too, if the queue is throttled.  Context: softirq.
+ * more.  Do nothing, too, if a later run has been throttled meanwhile.  Context: softirq.
  */
 static void theap_steal_resume(struct theap_queue *queue)
 {

@@ -126,7 +126,10 @@ static void move_of_timer_out_of_queue_is_refused_while_run_extracts_due_timers(
 	KUNIT_EXPECT_FALSE(test, theap_heap_is_extracting(&other->heap));
 }
 
-/* If the lock of the other queue is held, a change does not wait, and the timer stays there. */
+/*
+ * If the lock of the timer's queue is held, a start on this CPU changes the deadline without a wait
+ * for that lock.  The timer stays in its queue.
+ */
 static void move_is_skipped_without_wait_if_lock_of_old_queue_is_held(struct kunit *test)
 {
 	struct test_timer *t = timers_elsewhere(test, 1);

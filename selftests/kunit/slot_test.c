@@ -530,7 +530,7 @@ static void slot_kick_retries_until_it_has_added_expirations_to_count(struct kun
  * and calls KICK if @queued is CHECKING.  KICK adds the expirations, and then the thread discards
  * them.  If contention keeps STOP from storing to @deadline, STOP tries that again.
  */
-static void slot_stop_discards_expirations_that_check_failed_to_add(struct kunit *test)
+static void slot_stop_discards_expirations_that_check_could_not_count(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
@@ -736,7 +736,7 @@ static struct kunit_case slot_cases[] = {
 	KUNIT_CASE(slot_expires_in_next_check_if_exchange_of_deadline_fails),
 	KUNIT_CASE(slot_check_adds_expirations_that_earlier_check_failed_to_add),
 	KUNIT_CASE(slot_kick_retries_until_it_has_added_expirations_to_count),
-	KUNIT_CASE(slot_stop_discards_expirations_that_check_failed_to_add),
+	KUNIT_CASE(slot_stop_discards_expirations_that_check_could_not_count),
 	KUNIT_CASE(slot_drain_adds_expirations_to_count_if_check_could_not_add_them),
 	KUNIT_CASE(slot_start_adds_expirations_to_count_if_check_could_not_add_them),
 	KUNIT_CASE(slot_stays_queued_after_expiry_if_its_queue_is_crowded),

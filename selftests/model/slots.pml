@@ -106,10 +106,9 @@ inline expire_due() {
 }
 
 /*
- * The deadline @seen is later than run_now: choose @next, the time of the next check.  In slot.c
- * the next check is at the deadline.  The model may also defer the check to LAST, so that @queued
- * is later than the deadline.  The code does that for a periodic slot that backs off: it checks the
- * slot less often while the program leaves its event unread.
+ * The deadline @seen is later than run_now: choose @next, the time of the next check.  Mostly
+ * slot.c checks the slot at its deadline.  But while the event of a periodic slot is unread, slot.c
+ * checks the slot later than its deadline.  For that case the model may choose LAST.
  */
 inline next_check() {
 	if

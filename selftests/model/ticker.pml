@@ -209,7 +209,7 @@ end:	do
 		atomic { deadline = 0; armed = 0; counted = 0; taken = 0 };
 		d = now + 1;
 		atomic { deadline = d };
-		q = queued;	/* after the exchange of deadline and barrier (A) */
+		q = queued;	/* after the store of @deadline: a full barrier, (A) in mapped.md */
 		if
 		:: q == 0 || q > d -> kick()
 		:: else

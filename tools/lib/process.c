@@ -459,9 +459,9 @@ bool __timerheap_serve(struct timerheap *th)
 		for (uint32_t n = 0; n < BATCH && is_due(th, now); n++)
 			check_first(th, now, BACK_OFF);
 		/*
-		 * Let notify() arm the timerfd of this thread for the heap's first time.  If more
-		 * slots are due, that time has passed, and the thread soon serves the next batch.
-		 * Until then, other threads can lock the context.
+		 * Let notify() arm the timerfd of this thread for the earliest time in the heap.
+		 * If more slots are due, that time has passed, and the thread soon handles the next
+		 * batch.  Until then, other threads can lock the context.
 		 */
 		p->thread_at = TIMERHEAP_NEVER;
 		notify(th, 0);

@@ -298,10 +298,10 @@ uint64_t __timerheap_discard_expirations(struct timerheap *th, uint32_t slot);
 /*
  * If the event of an idle timer is unread, discard its expirations.  Return: how many.
  *
- * The caller has exchanged @deadline with 0, or has read 0 there by an acquire.  A check stores
- * CHECKING in @queued, exchanges a @deadline that is due, adds to @expirations, and stores another
- * value in @queued.  If that exchange expires the former arming, it precedes the caller's access to
- * @deadline.  So this function reads either CHECKING, or the other value and then the addition.
+ * The caller has stored 0 in @deadline by an exchange, or has read 0 there by an acquire.  A check
+ * that expires the former arming has replaced @deadline before that, by an exchange, too.  It has
+ * stored CHECKING in @queued even earlier.  It keeps CHECKING there until it has added to
+ * @expirations.  So if this function does not read CHECKING, it reads the @expirations added.
  */
 static inline uint64_t __timerheap_discard(struct timerheap *th, const struct timerheap_slot *s,
 					   uint32_t slot)
