@@ -41,8 +41,8 @@
  *
  * Deadlines are often equal: an event loop reads the clock once in each iteration, and starts all
  * timers of the iteration from that time.  So two kinds of timers may share a bucket that is due at
- * their deadline: those that leave an early bucket for a near deadline, and periodic timers that
- * have expired.  Such a timer gets this bucket if the last such timer had the same deadline, and if
+ * their deadline: those that leave a bucket for a near deadline, and periodic timers that have
+ * expired.  Such a timer gets this bucket if the last such timer had the same deadline, and if
  * enough buckets are spare.
  *
  * The queue remembers the early bucket that it has chosen last.  So starts with one constant
@@ -77,10 +77,10 @@
  * does not wait for its bucket.  The heap entry of a bucket never has a deadline later than @from,
  * so the first deadline of the queue is never too late.
  *
- * A bucket only saves work.  In three cases a timer gets a heap entry of its own instead.  The
- * timer needs a new bucket, and none is spare.  Or the search for its bucket visits too many
- * buckets (bucket.h).  Or the queue has no buckets yet: it gets the first ones after a start that
- * needs a bucket.  The deadline of a timer with slack is rounded in any case.
+ * A bucket only saves work.  So a timer may get a heap entry of its own instead, for example in
+ * three cases.  The timer needs a new bucket, and none is spare.  Or the search for its bucket
+ * visits too many buckets (bucket.h).  Or the queue has no buckets yet: it gets the first ones
+ * after a start that needs a bucket.  The deadline of a timer with slack is rounded in any case.
  *
  * Buckets are allocated after starts, since a run cannot allocate, and since the memory of a user
  * is charged in calls of that user.  But a program may postpone its timers for hours without a
@@ -91,8 +91,8 @@
  * state is WAITING, the state of a queued timer.  The members of a bucket are the timers that share
  * it.  They are in a list in the memory of the heap (list.c).  A bucket is in the heap, or in
  * @spare of struct theap_buckets.  A bucket in the heap that may still get timers is also in
- * @table, by the time at which it is due.  @last is NULL, or the early bucket of @table that was
- * chosen last.
+ * @table, by the time at which it is due.  @last is NULL, or an early bucket of @table: the last
+ * one that a timer in no bucket got.
  *
  * A run takes the due entries from the heap one by one, and repairs the heap at the end: this is a
  * bulk extraction (extract.c).  Until the extraction ends, the owner can remove only the entry that

@@ -12,8 +12,8 @@
  *
  *	@first, @earliest	the heap, and the inbox (the list of timers moved earlier).  0 in
  *				three cases: the inbox is long; timers taken from the inbox are not
- *				requeued yet; a bulk extraction has left holes in the heap: empty
- *				positions (extract.c)
+ *				requeued yet; a bulk extraction (extract.c) has not ended: it has
+ *				entries left to visit, or has left holes in the heap
  *	@claimed		timers of the inbox that other CPUs are changing (owner.c): 0 if
  *				there are any, since their deadlines are not known
  *	@least of the two runs	the batches whose functions are being called, by the owning CPU and

@@ -615,9 +615,9 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 
 /*
  * After a claim, let the queue @claim->grow grow.  That queue had no free heap position for the
- * timer, or no spare bucket, a heap entry that timers share.  If the timer is not queued yet, the
- * caller then tries again.  If the allocation has failed, that try enqueues the timer in another
- * queue, which has a position reserved for the timer.
+ * timer, or too few spare buckets (heap entries that timers share).  If the timer is not queued
+ * yet, the caller then tries again.  If the allocation has failed, that try enqueues the timer in
+ * another queue, which has a position reserved for the timer.
  */
 static noinline void theap_slot_grow(const struct theap_context *context,
 				     const struct theap_claim *claim)

@@ -43,7 +43,7 @@
  * completes at once.  If the request is multishot, it posts again, since the total has changed.
  *
  * A cancellation may race with a completion.  The call CANCEL cancels a request.  io_uring cancels
- * a request if the request's io_uring file is closed, or if the task that has submitted it exits:
+ * a request if its io_uring file is closed, or if the submitting task exits or executes a program:
  *
  *	the task work				a cancellation
  *	  if it is multishot, post		  lock

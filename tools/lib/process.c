@@ -8,7 +8,8 @@
  * thread that takes events:
  *
  *	a KICK		checks slots, and expires those that are due
- *	the consumer	if the ring is empty, expires what is due; not with a manual clock
+ *	the consumer	expires what is due before it finds no event, and before it sorts events;
+ *			not with a manual clock
  *	an advance	moves a manual clock, and expires what is due
  *	the thread	expires what is due, if the program has set TIMERHEAP_THREAD (thread.c)
  *	the descriptor	without the thread, becomes readable at the heap's first time (wake.c)

@@ -283,9 +283,9 @@ static inline uint64_t timerheap_deadline(const struct timerheap *th, uint32_t s
 /*
  * Start, postpone, stop.  A start or postpone makes a system call, a KICK, in two cases: the
  * kernel's next check of the slot is queued for a time after the new deadline, or no check is
- * queued.  None is queued if the timer is new, or if the last check found it idle.  If the kernel's
- * queue of a CPU has 512 timers or more, a slot may stay queued after an expiry: then a restart may
- * need no KICK.  While the kernel is checking the slot, a start, postpone or stop may KICK, too.
+ * queued.  None is queued if the timer is new, or if the last check found it idle.  Mostly none is
+ * queued after the expiry of a one-shot timer either, except in a kernel queue of 512 timers or
+ * more.  While the kernel is checking the slot, a start, postpone or stop may make a KICK, too.
  */
 
 /* The bits of the result of timerheap_arm(); the other bits count discarded expirations. */
@@ -299,9 +299,9 @@ uint64_t __timerheap_discard_expirations(struct timerheap *th, uint32_t slot);
  * If the event of an idle timer is unread, discard its expirations.  Return: how many.
  *
  * The caller has stored 0 in @deadline by an exchange, or has read 0 there by an acquire.  A check
- * that expires the former arming has replaced @deadline before that, by an exchange, too.  It has
- * stored CHECKING in @queued even earlier.  It keeps CHECKING there until it has added to
- * @expirations.  So if this function does not read CHECKING, it reads the @expirations added.
+ * that expires a timer stores CHECKING in @queued, executes (B), and exchanges @deadline.  Then it
+ * adds to @expirations, and stores another value in @queued.  (A), or the acquire, orders the loads
+ * below.  So they read CHECKING, or the other value and then the addition.
  */
 static inline uint64_t __timerheap_discard(struct timerheap *th, const struct timerheap_slot *s,
 					   uint32_t slot)

@@ -340,7 +340,7 @@ struct timerheap_event {
  * The fields from @entries on, except @user_cpu_percent, are those of the machine for a caller with
  * CAP_SYS_ADMIN.  For other callers, they are those of the user's contexts; before SETUP, 0.  All
  * contexts with TIMERHEAP_UNLIMITED count as of one user.  @entries and @bucketed are current, the
- * others counters.  INFO takes no lock: two fields may be of different moments.  See timerheap(8).
+ * others counters.  INFO stops no CPU: two fields may be of different moments.  See timerheap(8).
  */
 struct timerheap_info {
 	__u32 version;
@@ -553,7 +553,7 @@ struct timerheap_get {
  * second call with the same structure continues the wait, or with @until = 0 begins a new one.
  *
  *	success, ECANCELED, EFAULT for @events	@until becomes 0
- *	EINTR, @until 0, @timeout relative	@until becomes the time at which @timeout passes
+ *	EINTR, @until 0, relative @timeout >= 0	@until becomes the time at which @timeout passes
  *	otherwise				@until is unchanged
  *
  * EINVAL: @min is above @nr, or above the number of slots.  ECANCELED: the clock was
