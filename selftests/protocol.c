@@ -253,7 +253,7 @@ TEST_F(protocol, period_below_minimum_counts_as_minimum)
 }
 
 /* Calls read what the program stores, and the program reads what calls store. */
-TEST_F(protocol, calls_read_stored_fields_and_program_reads_fields_set_by_calls)
+TEST_F(protocol, program_and_calls_read_the_fields_that_the_other_has_stored)
 {
 	struct th_map *map = &self->map;
 	struct timerheap_slot *slot = &map->slots[7];

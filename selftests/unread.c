@@ -116,7 +116,7 @@ TEST_F(ticker, tickers_with_unread_events_are_checked_rarely)
  * The flag TIMERHEAP_UNLIMITED of a context permits periods down to 1 us.  Even a ticker with that
  * period is checked rarely while no program takes its event.
  */
-TEST(ticker_of_unlimited_context_with_unread_event_is_checked_rarely)
+TEST(kernel_checks_unread_ticker_rarely_even_in_unlimited_context)
 {
 	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 1,
 					 .flags = TIMERHEAP_UNLIMITED };

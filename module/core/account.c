@@ -187,8 +187,8 @@ struct theap_account *theap_account_alloc(kuid_t uid, bool limited)
 }
 
 /*
- * Wait until no IPI is on its way for the queues that an account has for one clock.  The handler of
- * such an IPI, which makes the owning CPU arm its hrtimer, may still run.
+ * Wait until no IPI is on its way for the queues that an account has for one clock.  When this
+ * function returns, a handler of such an IPI may still run: it arms the owning CPU's hrtimer.
  *
  * Context: task, may sleep; no code but these handlers may still send an IPI for these queues.
  */

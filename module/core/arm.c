@@ -262,9 +262,9 @@ u64 theap_queue_unthrottle(struct theap_queue *queue)
  *
  * A thief need not write @armed, the deadline that the hrtimer is armed for: when the owning CPU is
  * no longer stuck, it arms the hrtimer itself.  If that CPU is in a run, or if the queue is
- * throttled, the end of the run or of the throttling arms the hrtimer.  Otherwise the hrtimer is
- * due and begins a run, or a notification is pending and arms the hrtimer: a thief begins to run a
- * queue only if a timer is overdue.
+ * throttled, the end of the run or of the throttling arms the hrtimer.  In all other cases a timer
+ * was overdue before the thief's run, since a thief runs only such queues.  So the hrtimer of the
+ * owning CPU is due, and begins a run; or a notification is pending, and arms the hrtimer.
  *
  * But the thief has moved timers from the inbox, the list of timers moved earlier, to the heap.  It
  * clears @earliest, the earliest deadline of the inbox, before it lowers @first, the first deadline

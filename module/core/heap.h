@@ -24,8 +24,8 @@
  * of four straddles two segments, since 4 divides 1024.
  *
  * The same memory also holds list nodes, behind the heap entries (list.c).  List nodes link the
- * timers of a bucket, which have no heap entries.  The heap grows up, the list nodes mostly
- * grow down, and both share the free positions.  So a timer that changes from heap entry to
+ * timers of a bucket, which share the bucket's heap entry.  The heap grows up, the list nodes
+ * mostly grow down, and both share the free positions.  So a timer that changes from heap entry to
  * list node, or back, always has room.
  *
  * The caller serializes all calls but theap_growth_alloc() and theap_growth_free().  Those two

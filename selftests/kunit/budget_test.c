@@ -76,7 +76,7 @@ static void budget_charge_never_extends_throttling_beyond_the_given_maximum(stru
 }
 
 /* Soon after boot, an account has saved no more than the time since boot. */
-static void budget_saves_at_most_the_time_since_boot(struct kunit *test)
+static void budget_of_unused_time_is_at_most_time_since_boot(struct kunit *test)
 {
 	u64 until = 0;
 
@@ -271,7 +271,7 @@ static struct kunit_case budget_cases[] = {
 	KUNIT_CASE(budget_at_5_percent_repays_each_us_of_use_in_20_us),
 	KUNIT_CASE(budget_saves_at_most_400_ms_of_unused_time),
 	KUNIT_CASE(budget_charge_never_extends_throttling_beyond_the_given_maximum),
-	KUNIT_CASE(budget_saves_at_most_the_time_since_boot),
+	KUNIT_CASE(budget_of_unused_time_is_at_most_time_since_boot),
 	KUNIT_CASE(budget_deficit_grows_only_if_use_exceeds_limit),
 	KUNIT_CASE(budget_accounts_are_limited_separately),
 	KUNIT_CASE(budget_limit_can_be_switched_off),

@@ -397,7 +397,7 @@ static void early_timers_each_in_own_bucket_expire_in_order_if_run_is_late(struc
  * timers.  If the queue has few, a call that starts a timer lets the queue allocate more.
  * theap_buckets_trim() frees none of these spare buckets.
  */
-static void early_crowded_queue_allocates_spare_buckets_and_trim_frees_none(struct kunit *test)
+static void early_queue_of_many_timers_keeps_spare_buckets_after_trim(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_crowd(test, 2000);
@@ -697,7 +697,7 @@ static struct kunit_case early_cases[] = {
 	KUNIT_CASE(early_timer_is_dequeued_if_its_operations_return_no_next_deadline),
 	KUNIT_CASE(early_bucket_receives_expired_timer_if_its_next_check_is_far_ahead),
 	KUNIT_CASE(early_timers_each_in_own_bucket_expire_in_order_if_run_is_late),
-	KUNIT_CASE(early_crowded_queue_allocates_spare_buckets_and_trim_frees_none),
+	KUNIT_CASE(early_queue_of_many_timers_keeps_spare_buckets_after_trim),
 	KUNIT_CASE(early_timer_deadline_ignores_slack_set_after_start),
 	KUNIT_CASE(early_bucket_moves_timers_with_equal_deadlines_into_another_bucket),
 	KUNIT_CASE(early_timers_due_soon_get_no_bucket_if_few_buckets_are_spare),

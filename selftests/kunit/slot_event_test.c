@@ -207,7 +207,7 @@ static void slot_event_is_not_lost_if_compare_and_exchange_of_reader_fails(struc
  * less often.  The reader that takes the event ends the back-off: the event counts the periods up
  * to now, and the next check is at the next deadline.
  */
-static void slot_event_read_ends_back_off_of_unread_ticker(struct kunit *test)
+static void slot_event_take_by_read_ends_back_off_of_ticker(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = test_slot(st);
@@ -266,7 +266,7 @@ static struct kunit_case slot_event_cases[] = {
 	KUNIT_CASE(slot_event_is_discarded_by_stop_or_by_start_of_idle_slot),
 	KUNIT_CASE(slot_event_has_user_data_of_its_arming_if_slot_restarts_during_read),
 	KUNIT_CASE(slot_event_is_not_lost_if_compare_and_exchange_of_reader_fails),
-	KUNIT_CASE(slot_event_read_ends_back_off_of_unread_ticker),
+	KUNIT_CASE(slot_event_take_by_read_ends_back_off_of_ticker),
 	KUNIT_CASE(slot_event_reader_ends_back_off_that_ticker_begins_during_the_read),
 	{}
 };

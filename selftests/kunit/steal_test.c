@@ -548,7 +548,7 @@ static void steal_scan_after_run_also_steals_queues_of_other_clocks(struct kunit
  * If nothing is due in a queue when its throttling ends, the CPU begins no run of that queue.  But
  * the CPU scans for stuck queues, as it does after a run.
  */
-static void steal_scan_follows_throttling_of_queue_that_has_no_due_timer(struct kunit *test)
+static void steal_cpu_scans_when_throttling_of_queue_without_due_timer_ends(struct kunit *test)
 {
 	struct theap_queue *other = theap_queues_get(theap_kernel_account, THEAP_BOOTTIME, 0);
 	struct test_timer *t = test_timers(test, 1);
@@ -631,7 +631,7 @@ static struct kunit_case steal_cases[] = {
 	KUNIT_CASE(steal_scans_at_most_once_per_steal_us),
 	KUNIT_CASE(steal_scan_follows_sooner_if_parameter_steal_us_is_reduced),
 	KUNIT_CASE(steal_scan_after_run_also_steals_queues_of_other_clocks),
-	KUNIT_CASE(steal_scan_follows_throttling_of_queue_that_has_no_due_timer),
+	KUNIT_CASE(steal_cpu_scans_when_throttling_of_queue_without_due_timer_ends),
 	KUNIT_CASE(steal_scan_before_sleep_visits_at_most_64_nonempty_queues),
 	{}
 };

@@ -105,7 +105,8 @@ static unsigned int nr_in_batch;
 
 /*
  * The function of a test timer calls this as @work.  Record @least of the run, the earliest
- * deadline of the timers whose functions the run calls.  A sync on another CPU would read it now.
+ * deadline of the timers whose functions the run calls.  A call SYNC on another CPU, at this
+ * moment, would read @least and so wait for these functions.
  */
 static void record_least(struct test_timer *t)
 {

@@ -67,7 +67,7 @@ inline pop() {
 	od
 }
 
-/* Push slot number @mine: from then on, the thread does not own the slot. */
+/* Push slot number @mine onto the stack of free slots: then the thread does not own the slot. */
 inline push() {
 	owned[mine] = false;
 	do

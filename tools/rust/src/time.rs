@@ -129,8 +129,8 @@ impl Sleep {
 
     /// Sleep until another deadline, also if the former one has passed.  The new deadline wakes the
     /// task that has polled the future last.  Exception: if the former deadline has passed, the
-    /// driver may have removed the task's waker, and wakes the task.  After that wake-up, or after
-    /// the future was ready, the task must poll the future again.
+    /// driver may be waking the task for that deadline, and no longer has the task's waker.  After
+    /// that wake-up, or after the future was ready, the task must poll the future again.
     /// [`Error::WrongClock`]: see [`Driver`].  Others as [`Timer::start`](crate::Timer::start).
     pub fn reset(&mut self, deadline: impl Into<Deadline>) -> Result<(), Error> {
         self.deadline = time_of(&self.source, deadline)?;
