@@ -39,9 +39,15 @@ void signals_wait(const struct signals *signals, char **command, unsigned int se
 {
 	struct sigaction action = { .sa_handler = end };
 	struct timespec span = { .tv_sec = seconds };
+	char *none = NULL;
+	sigset_t pending;
 	int status = 0;
 	pid_t pid = 0, done = 0;
 
+	/* After a signal that has arrived already, do not run the command. */
+	sigpending(&pending);
+	if (sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM))
+		command = &none;
 	if (*command)
 		pid = fork();
 	if (pid < 0)

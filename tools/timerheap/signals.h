@@ -21,7 +21,8 @@ void signals_block(struct signals *signals);
 
 /*
  * Run @command; if it is empty, sleep for @seconds.  Return early after SIGINT or SIGTERM.
- * signals_block() has blocked these signals, so one that arrived before this call counts, too.
+ * signals_block() has blocked these signals, so one that arrived before this call counts, too: then
+ * the command does not run.
  */
 void signals_wait(const struct signals *signals, char **command, unsigned int seconds);
 

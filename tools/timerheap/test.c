@@ -583,6 +583,17 @@ static int command_with_sigterm_blocked(void)
 	return !__atomic_load_n(&survived, __ATOMIC_RELAXED);
 }
 
+static int command_after_sigterm(void)
+{
+	struct signals signals = block_signals(SIGTERM);
+
+	signal(SIGUSR1, survive);
+	raise(SIGTERM);
+	signals_wait(&signals, (char *[]){ "sh", "-c", "kill -USR1 $PPID", NULL }, 0);
+	usleep(200000);
+	return __atomic_load_n(&survived, __ATOMIC_RELAXED);
+}
+
 static void test_signals(void)
 {
 	check(status_of(wait_with_sigchld_blocked) == 0,
@@ -591,6 +602,8 @@ static void test_signals(void)
 	      "record_ends_at_sigterm_if_sigterm_was_blocked_before");
 	check(status_of(command_with_sigterm_blocked) == 0,
 	      "command_of_record_has_the_signals_blocked_that_record_found_blocked");
+	check(status_of(command_after_sigterm) == 0,
+	      "record_does_not_run_its_command_after_sigterm");
 }
 
 static struct snapshot make_snapshot(int64_t time, const char *heaps, const char *lateness,
