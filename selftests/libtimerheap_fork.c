@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* libtimerheap after fork(), and with a descriptor that the program has closed. */
+#include <poll.h>
 #include <sys/wait.h>
 
 #include "library_test.h"
@@ -323,6 +324,103 @@ TEST(kick_checks_all_slots_after_close_of_descriptor)
 		EXPECT_EQ(slots, th->ring->tail - th->ring->head);
 	}
 	EXPECT_EQ(timerheap_fd(th), dup2(0, timerheap_fd(th)));
+	timerheap_close(th);
+}
+
+/*
+ * A KICK ends at a number that is not a slot's.  Then a flush kicks the slots behind that number,
+ * although no KICK can make the descriptor readable.
+ */
+TEST(flush_after_close_of_descriptor_kicks_slots_behind_wrong_number)
+{
+	struct timerheap_kicks kicks = { .nr = 0 };
+	struct timerheap *th = timerheap_open(CLOCK_MONOTONIC, 2);
+
+	if (!library_in_process()) {
+		timerheap_close(th);
+		SKIP(return, "only the process checks slots without a descriptor");
+	}
+	ASSERT_NE(NULL, th);
+	close(timerheap_fd(th));
+	ASSERT_EQ(0, timerheap_start_deferred(th, &kicks, 0, 1, 0));
+	kicks.slots[kicks.nr++] = 9999;
+	ASSERT_EQ(0, timerheap_start_deferred(th, &kicks, 1, 1, 0));
+	EXPECT_GT(0, timerheap_flush(th, &kicks));
+	EXPECT_EQ(2, th->ring->tail - th->ring->head);
+	EXPECT_EQ(timerheap_fd(th), dup2(0, timerheap_fd(th)));
+	timerheap_close(th);
+}
+
+/* An advance of a manual clock expires all due timers, and counts them, without a descriptor. */
+TEST(advance_of_process_counts_expirations_after_close_of_descriptor)
+{
+	const uint32_t slots = 200;	/* 4 batches of the library */
+	struct timerheap *th = timerheap_open(TIMERHEAP_CLOCK_MANUAL, slots);
+
+	if (!library_in_process()) {
+		timerheap_close(th);
+		SKIP(return, "only the process needs no descriptor");
+	}
+	ASSERT_NE(NULL, th);
+	for (uint32_t slot = 0; slot < slots; slot++)
+		ASSERT_EQ(0, timerheap_start(th, slot, 10));
+	close(timerheap_fd(th));
+	EXPECT_EQ(slots, timerheap_advance(th, 10, 0));
+	EXPECT_EQ(timerheap_fd(th), dup2(0, timerheap_fd(th)));
+	timerheap_close(th);
+}
+
+/*
+ * Close the descriptor of a context of 2 slots, start a due timer, which cannot make the descriptor
+ * readable, and make the descriptor valid again.  If @ms is not 0, also start a timer that is due
+ * in @ms ms.  Then take the event.  Return: the context.
+ */
+static struct timerheap *take_after_close(struct __test_metadata *_metadata, int ms)
+{
+	struct timerheap *th = timerheap_open(CLOCK_MONOTONIC, 2);
+	int copy = dup(timerheap_fd(th));
+	struct timerheap_event event;
+
+	close(timerheap_fd(th));
+	EXPECT_EQ(-EBADF, timerheap_start(th, 0, 1));
+	if (ms)
+		EXPECT_EQ(-EBADF, timerheap_start(th, 1, timerheap_now(th) + ms * MSEC));
+	EXPECT_EQ(timerheap_fd(th), dup2(copy, timerheap_fd(th)));
+	close(copy);
+	EXPECT_TRUE(timerheap_next_before(th, &event, 2));
+	EXPECT_FALSE(timerheap_next_before(th, &event, 2));
+	return th;
+}
+
+static int poll_context(struct timerheap *th, int ms)
+{
+	return poll(&(struct pollfd){ .fd = timerheap_fd(th), .events = POLLIN }, 1, ms);
+}
+
+/* After the last event was taken, no KICK is needed to make the descriptor readable again. */
+TEST(descriptor_that_is_valid_again_becomes_readable_at_next_deadline)
+{
+	struct timerheap *th;
+
+	if (!library_in_process())
+		SKIP(return, "only the process arms the descriptor itself");
+	th = take_after_close(_metadata, 100);
+	EXPECT_EQ(0, poll_context(th, 0));
+	EXPECT_EQ(1, poll_context(th, 10000));
+	EXPECT_EQ(1, timerheap_wait(th, 0));
+	timerheap_close(th);
+}
+
+/* A later KICK does not announce the event that was taken. */
+TEST(descriptor_that_is_valid_again_is_not_readable_without_event)
+{
+	struct timerheap *th;
+
+	if (!library_in_process())
+		SKIP(return, "only the process arms the descriptor itself");
+	th = take_after_close(_metadata, 0);
+	EXPECT_EQ(0, timerheap_start(th, 0, timerheap_now(th) + 1000 * SEC));
+	EXPECT_EQ(0, poll_context(th, 0));
 	timerheap_close(th);
 }
 

@@ -391,7 +391,10 @@ static int rearm(struct timerheap *th, uint64_t now, bool readable)
 {
 	struct timerheap_process *p = th->process;
 
-	readable |= p->armed <= now;
+	/* Try again if the last attempt to arm the descriptor has failed. */
+	readable |= p->armed <= now || (p->armed == TIMERHEAP_NEVER &&
+					(p->added || first_wake(th) < TIMERHEAP_NEVER));
+	p->added = false;
 	if (p->can_step && !readable)
 		readable = __timerheap_wake_fired(th);
 	/* Keep the descriptor readable until timerheap_wait() reports the clock step. */
@@ -545,8 +548,9 @@ static int process_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr
 		/* If this notify() succeeds, it has also done what an earlier one could not. */
 		error = notify(th, 0);
 		unlock(th);
+		/* After an error of notify(), the next KICK fails: it tries the same again. */
 		if (done < end)
-			return error ?: done ? (int)done : -ENOENT;
+			return done ? (int)done : -ENOENT;
 	}
 	return error ?: (int)done;
 }
@@ -746,8 +750,8 @@ static bool advance_batch(struct timerheap *th, struct timerheap_advance *call, 
 static int process_advance(struct timerheap *th, struct timerheap_advance *call)
 {
 	uint64_t until = call->time, time;
+	int error = 0, unready = 0;
 	bool more = true;
-	int error = 0;
 
 	if (th->fd < 0)
 		return -EBADF;
@@ -765,7 +769,8 @@ static int process_advance(struct timerheap *th, struct timerheap_advance *call)
 	while (more && !error) {
 		if (lock(th)) {
 			more = advance_batch(th, call, until, &time);
-			error = notify(th, 0);
+			/* To expire a timer, no descriptor is needed: go on after an error. */
+			unready = notify(th, 0);
 			unlock(th);
 		} else {
 			error = -EDEADLK;
@@ -773,7 +778,7 @@ static int process_advance(struct timerheap *th, struct timerheap_advance *call)
 	}
 	call->now = timerheap_now(th);
 	pthread_mutex_unlock(&th->process->advancing);
-	return error;
+	return error ?: call->expirations ? 0 : unready;
 }
 
 const struct engine __timerheap_process = {
