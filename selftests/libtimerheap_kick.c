@@ -79,7 +79,7 @@ TEST_F(kick, flush_keeps_the_slots_that_it_has_not_kicked)
  * A flush returns -ENOENT only if all existing slots of its list were kicked.  So if the KICK of
  * such a slot fails, the flush returns the error of that KICK.
  */
-TEST_F(kick, flush_returns_error_of_unkicked_slot_if_another_slot_does_not_exist)
+TEST_F(kick, flush_with_wrong_slot_number_still_returns_error_of_failed_kick)
 {
 	self->kicks = (struct timerheap_kicks){ .nr = 3, .slots = { SLOTS, 0, 1 } };
 	left = 2;

@@ -120,10 +120,9 @@ unsigned int theap_user_cpu_percent = 4;
  * @until:   when the CPU time that all runs have used is repaid
  * @charged: CPU time was charged up to this time
  * @latency: lateness of the interrupt that begins the next run; 0: not measured
- * @begun:   the charge for the current run's interrupt moves @until ahead, mostly from before the
- *           begin of the run to after it; @begun is the part after the begin.  A run is throttled
- *           if @until is ahead of the current time by THEAP_CPU_AHEAD plus @begun, so a costly
- *           interrupt does not shorten its run
+ * @begun:   how far the charge for the current run's interrupt has moved @until beyond the begin of
+ *           the run.  A run is throttled if @until is ahead of the current time by THEAP_CPU_AHEAD
+ *           plus @begun.  So a costly interrupt does not shorten its run
  *
  * Written on that CPU: @until with interrupts off, the others by runs and by the functions of the
  * hrtimers, with softirqs off.

@@ -71,7 +71,8 @@ static u32 theap_heap_sift_down(struct theap_heap *heap, u32 pos, s64 when)
 
 /**
  * theap_heap_push - add an entry
- * @heap: has room; if it has list nodes, call theap_list_make_way() first
+ * @heap: has room.  If its memory also has list nodes (list.c), one may be at the position behind
+ *        the last entry: theap_list_make_way() must have moved it away
  * @when: the key
  * @node: in no heap
  */

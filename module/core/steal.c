@@ -202,7 +202,7 @@ static bool theap_queue_steal(struct theap_queue *queue, u64 ns, bool watchdog)
 
 /* What a scan does with stuck queues. */
 enum theap_scan {
-	THEAP_SCAN_FIND,	/* the scan of a task: find the first stuck queue */
+	THEAP_SCAN_FIND,	/* find the first stuck queue, for a task that is about to sleep */
 	THEAP_SCAN_STEAL,	/* run the stuck queues */
 	THEAP_SCAN_WATCHDOG,	/* run the stuck queues, and count the runs as the watchdog's */
 };

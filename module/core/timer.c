@@ -447,9 +447,10 @@ void theap_timer_commit(struct theap_claim *claim)
 {
 	theap_modifying_to(&claim->timer->status, claim->to);
 	/*
-	 * A drain sets @earliest to THEAP_NEVER, and lowers @first a moment later.  Another caller
-	 * that has just lowered @earliest may read both in between.  Then it finds no early
-	 * deadline, and does not notify the owning CPU.  So this caller notifies that CPU.
+	 * A drain sets @earliest of the queue to THEAP_NEVER, and lowers @first a moment later.
+	 * Another CPU may have just added a timer to the inbox.  If it reads the two fields between
+	 * the two stores, it finds no early deadline, and does not notify the owning CPU.  So the
+	 * caller that drains notifies that CPU.
 	 */
 	if (claim->drain_inbox)
 		theap_queue_drain_inbox(claim->queue);

@@ -163,8 +163,8 @@ static void move_of_timer_to_bucket_of_another_queue_moves_reservation_too(struc
 }
 
 /*
- * Above the rate limit, a change leaves its timer where it is.  The longer the changes take, the
- * more moves the limit allows: on a slow machine, all of them.
+ * Above the rate limit, a change of the deadline leaves the timer in its queue.  The longer the
+ * changes take, the more moves the limit allows: on a slow machine, all of them.
  */
 static void move_is_rate_limited(struct kunit *test)
 {

@@ -618,7 +618,7 @@ static void queue_stop_sync_waits_for_function(struct kunit *test)
  * limit, the handler defers the notification of the next call.  If not, the account may have saved
  * time, or the host may have stopped the machine: the test tries again.
  */
-static void queue_notifications_are_charged_to_account(struct kunit *test)
+static void queue_ipis_are_charged_to_account_that_causes_them(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 1);
@@ -714,7 +714,7 @@ static struct kunit_case queue_cases[] = {
 	KUNIT_CASE(queue_hrtimer_fires_once_for_stopped_timer),
 	KUNIT_CASE(queue_throttling_ends_without_run_if_nothing_is_due),
 	KUNIT_CASE(queue_modify_to_earliest_deadline_notifies_owning_cpu),
-	KUNIT_CASE(queue_notifications_are_charged_to_account),
+	KUNIT_CASE(queue_ipis_are_charged_to_account_that_causes_them),
 	KUNIT_CASE(queue_long_run_is_throttled),
 	KUNIT_CASE(queue_push_removes_at_most_4_stopped_timers),
 	KUNIT_CASE(queue_stopped_timers_have_at_most_one_heap_entry_each),

@@ -658,7 +658,7 @@ static s64 expire_at(struct theap_slot_timer *st, s64 now)
  * new deadline.  So the kernel reads that deadline in time, without a KICK.  If 63/64 of @span is
  * shorter than THEAP_EARLY_SPAN, the slot does not stay queued.
  */
-static void slot_stays_queued_after_expiry_if_its_queue_is_crowded(struct kunit *test)
+static void slot_stays_queued_after_expiry_if_its_queue_has_many_timers(struct kunit *test)
 {
 	const s64 span = 10LL * NSEC_PER_SEC;
 	struct theap_slot_timer *st = slot_make(test);
@@ -739,7 +739,7 @@ static struct kunit_case slot_cases[] = {
 	KUNIT_CASE(slot_stop_discards_expirations_that_check_could_not_count),
 	KUNIT_CASE(slot_drain_adds_expirations_to_count_if_check_could_not_add_them),
 	KUNIT_CASE(slot_start_adds_expirations_to_count_if_check_could_not_add_them),
-	KUNIT_CASE(slot_stays_queued_after_expiry_if_its_queue_is_crowded),
+	KUNIT_CASE(slot_stays_queued_after_expiry_if_its_queue_has_many_timers),
 	KUNIT_CASE(slot_pages_are_allocated_at_first_use),
 	{}
 };

@@ -143,8 +143,8 @@ static void work(const char *bench, struct timer_set *set, u32 n, enum kind kind
  * timers are pending.
  *
  * A contender may defer work of a stop, such as the removal of the timer from a heap, to later
- * operations.  So first run unmeasured rounds, which stop nearly all of the 2 * @n timers: as many
- * whole rounds as 2 * @n operations make.  Then operations include deferred work of earlier ones.
+ * operations.  So before the measurement, run at most 2 * @n operations that are not measured.
+ * They stop nearly all timers.  So the measured operations include deferred work of earlier ones.
  *
  * @stop is the contender's stop; or its synchronous stop, for a timer that is part of the request
  * and is freed with it.
