@@ -23,8 +23,8 @@
  *
  * A run is charged after each batch of at most THEAP_BATCH timers.  If @until is then ahead of the
  * current time by at least a threshold, the run is throttled: it ends.  Its queue is throttled,
- * too: the queue begins no run until @until.  There is one exception: an hrtimer that was armed
- * before the throttling, and expires before @until, begins a run.
+ * too: the queue begins no run until @until (arm.c).  There is one exception: an hrtimer that was
+ * armed before the throttling, and expires before @until, begins a run.
  *
  * The throttling lasts until @until, not only until @until is ahead by less than the threshold, so
  * that there are few interrupts.  The timers of a throttled queue are late, and none of them is

@@ -19,14 +19,17 @@
  *	cpus.c queues.c				isolated CPUs, the queues of all accounts
  *	room.c					room in the heaps of queues
  *	budget.c				the CPU time that runs may use
- *	arm.c					the hrtimer of a queue, notifications
+ *	arm.c					the hrtimer of a queue, notifications,
+ *						throttling of a queue
  *	timer.c					start, stop and modify, from any CPU
  *	run.c					the expiry run
  *	manual.c				manual clocks
  *	steal.c watchdog.c			queues whose CPU is stuck
  *	sync.c					wait until due timers have expired
- *	hotplug.c				CPUs that go offline and online
- *	account.c core.c			the life of an account; init and exit
+ *	hotplug.c				which CPU drives a queue: hotplug,
+ *						isolation
+ *	account.c core.c			an account with its queues; init and
+ *						exit
  *
  * Three calls are exceptions to this order: upcalls.h declares them.
  */

@@ -5,7 +5,8 @@
  * Isolated and nohz_full CPUs should not be interrupted.  A timer that such a CPU starts goes to
  * the queue of a housekeeping CPU, unless the program has asked for a certain CPU.  The
  * housekeeping CPU is on the same NUMA node if possible.  theap_housekeeping_update() chooses it
- * for each isolated CPU, and a start only reads the choice.
+ * for each isolated CPU, and a start only reads the choice.  If the choice changes, hotplug.c hands
+ * queues over to other CPUs.
  */
 #include <linux/cpumask.h>
 #include <linux/jiffies.h>

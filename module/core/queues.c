@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The queues of all accounts (account.h), and the queue that a started timer goes to.  The module
- * parameter heaps= sets how many queues each account has:
+ * The queues of all accounts (account.c allocates them), and the queue that a started timer goes
+ * to.  The module parameter heaps= sets how many queues each account has:
  *
  *	heaps=0		the default: one queue per CPU and clock
  *	heaps=1		one queue per clock, as in Go before 1.10, for comparison
