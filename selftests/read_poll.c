@@ -267,10 +267,10 @@ TEST_F(events, repeated_call_of_interrupted_wait_ends_at_the_original_timeout)
 	EXPECT_LE(begin + 300 * MSEC, now());
 	/* If @until is not 0, the call ignores @timeout. */
 	for (int flags = 0; flags <= TIMERHEAP_ABSTIME; flags++) {
-		wait.flags = flags;
-		wait.until = now() + 30 * MSEC;
-		wait.timeout = flags ? TIMERHEAP_NEVER : -1;
 		begin = now();
+		wait.flags = flags;
+		wait.until = begin + 30 * MSEC;
+		wait.timeout = flags ? TIMERHEAP_NEVER : -1;
 		EXPECT_EQ(0, call(self->fd, TIMERHEAP_IOC_WAIT, &wait));
 		EXPECT_LE(begin + 30 * MSEC, now());
 		EXPECT_GT(begin + LOST, now());
