@@ -264,7 +264,7 @@ static void queue_stopped_timers_have_at_most_one_heap_entry_each(struct kunit *
  */
 static void queue_run_calls_functions_of_batch_in_deadline_order(struct kunit *test)
 {
-	unsigned int i, nr = 37;
+	unsigned int i, nr = THEAP_BATCH / 2 - 1;	/* 31 or 7: no factor in common with 10 */
 	struct test_timer *t = test_timers(test, nr);
 	s64 deadline = test_now() - NSEC_PER_MSEC;
 
