@@ -473,7 +473,7 @@ int theap_buckets_grow(struct theap_queue *queue, gfp_t gfp)
 	/* If another CPU adds a table after this read, the table allocated here is freed below. */
 	has_table = data_race(READ_ONCE(buckets->table));
 	if (!has_table)
-		table = kvzalloc(THEAP_BUCKET_TABLE_BYTES, gfp);
+		table = theap_alloc(THEAP_BUCKET_TABLE_BYTES, gfp | __GFP_ZERO);
 	for (nr = 0; (has_table || table) && nr < THEAP_BUCKETS_GROW; nr++) {
 		struct theap_bucket *bucket = theap_bucket_alloc(queue, gfp);
 

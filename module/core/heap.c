@@ -10,6 +10,7 @@
  * stay leaves, and a pushed entry climbs 1/3 of a level on average.  A removal from the top
  * sifts an entry down by nearly all log4(n) levels: 10 for a million.
  */
+#include <linux/gfp.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
 #include <linux/string.h>
@@ -140,6 +141,22 @@ void theap_heap_rekey(struct theap_heap *heap, struct theap_node *node, s64 when
 }
 
 /**
+ * theap_alloc - allocate memory, contiguous if the caller must not sleep
+ * @bytes: how much
+ * @gfp:   flags of the allocation
+ *
+ * On newer kernels, such as 7.3, kvmalloc() calls vmalloc() even with GFP_ATOMIC.  In a hard
+ * interrupt vmalloc() crashes the kernel, and in a softirq it may deadlock.
+ *
+ * Context: any but NMI; sleeps if @gfp allows it.
+ * Return: the memory, to be freed by kvfree(); NULL: there is none.
+ */
+void *theap_alloc(size_t bytes, gfp_t gfp)
+{
+	return gfpflags_allow_blocking(gfp) ? kvmalloc(bytes, gfp) : kmalloc(bytes, gfp);
+}
+
+/**
  * theap_growth_alloc - allocate what a heap needs for one more segment
  * @growth:   receives the memory
  * @segments: the number of segments that the heap has; a stale number is harmless
@@ -155,15 +172,14 @@ int theap_growth_alloc(struct theap_growth *growth, u32 segments, gfp_t gfp)
 	if (segments >= THEAP_SEGMENTS_MAX)
 		return -ENOMEM;
 	gfp |= __GFP_NOWARN;
-	growth->segment = kvmalloc_array(THEAP_SEGMENT_ENTRIES,
-					 sizeof(struct theap_entry), gfp);
+	growth->segment = theap_alloc(THEAP_SEGMENT_BYTES, gfp);
 	if (!growth->segment)
 		return -ENOMEM;
 	/* If @segments is a power of two, as all directory sizes are, the directory may be full. */
 	if (!segments || (segments >= THEAP_DIRECTORY_MIN && is_power_of_2(segments))) {
 		growth->directory_size = max(2 * segments, THEAP_DIRECTORY_MIN);
-		growth->directory = kvcalloc(growth->directory_size,
-					     sizeof(struct theap_entry *), gfp);
+		growth->directory = theap_alloc(growth->directory_size *
+						sizeof(struct theap_entry *), gfp | __GFP_ZERO);
 		if (!growth->directory) {
 			kvfree(growth->segment);
 			return -ENOMEM;

@@ -154,6 +154,7 @@ void theap_heap_remove(struct theap_heap *heap, struct theap_node *node);
 void theap_heap_rekey(struct theap_heap *heap, struct theap_node *node, s64 when);
 void theap_heap_fill(struct theap_heap *heap, u32 pos, s64 when, struct theap_node *node);
 
+void *theap_alloc(size_t bytes, gfp_t gfp);
 int theap_growth_alloc(struct theap_growth *growth, u32 segments, gfp_t gfp);
 void theap_growth_free(struct theap_growth *growth);
 void theap_heap_grow(struct theap_heap *heap, struct theap_growth *growth);

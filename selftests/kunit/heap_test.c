@@ -468,6 +468,27 @@ static void heap_largest_heap_cannot_grow(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, growth.directory);
 }
 
+/*
+ * A growth in which the caller must not sleep uses only contiguous memory: vmalloc() would crash the
+ * kernel in a hard interrupt.  The directory of THEAP_SEGMENTS_MAX segments needs 8 MiB, more than
+ * kmalloc() provides.
+ */
+static void heap_growth_without_sleep_uses_no_vmalloc(struct kunit *test)
+{
+	u32 segments = THEAP_SEGMENTS_MAX / 2;
+	struct theap_growth growth;
+	int ret;
+
+	ret = theap_growth_alloc(&growth, segments, GFP_ATOMIC);
+	KUNIT_EXPECT_EQ(test, ret, -ENOMEM);
+	if (!ret)
+		theap_growth_free(&growth);
+	ret = theap_growth_alloc(&growth, segments, GFP_KERNEL);
+	KUNIT_EXPECT_EQ(test, ret, 0);
+	if (!ret)
+		theap_growth_free(&growth);
+}
+
 /* In a heap of 4 segments, sifts cross segment boundaries.  The heap still matches the oracle. */
 static void heap_random_keys_across_segments_agree_with_oracle(struct kunit *test)
 {
@@ -650,6 +671,7 @@ static struct kunit_case heap_cases[] = {
 	KUNIT_CASE(heap_directory_doubles_when_full_and_moves_no_entry),
 	KUNIT_CASE(heap_keeps_one_segment_directory_if_two_callers_grow_it_at_once),
 	KUNIT_CASE(heap_largest_heap_cannot_grow),
+	KUNIT_CASE(heap_growth_without_sleep_uses_no_vmalloc),
 	KUNIT_CASE(heap_random_keys_across_segments_agree_with_oracle),
 	KUNIT_CASE(heap_random_operations_in_small_heaps_agree_with_oracle),
 	KUNIT_CASE(heap_random_operations_agree_with_oracle),

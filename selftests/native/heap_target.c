@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include <linux/slab.h>
+
 #include "module/core/extract.h"
 #include "module/core/list.h"
 #include "target.h"
@@ -14,16 +16,16 @@
 
 static bool fail_allocations;
 
-void *kvmalloc_array(size_t n, size_t size, gfp_t gfp)
+void *kvmalloc(size_t bytes, gfp_t gfp)
 {
-	(void)gfp;
-	return fail_allocations ? NULL : malloc(n * size);
+	if (fail_allocations)
+		return NULL;
+	return gfp & __GFP_ZERO ? calloc(1, bytes) : malloc(bytes);
 }
 
-void *kvcalloc(size_t n, size_t size, gfp_t gfp)
+void *kmalloc(size_t bytes, gfp_t gfp)
 {
-	(void)gfp;
-	return fail_allocations ? NULL : calloc(n, size);
+	return kvmalloc(bytes, gfp);
 }
 
 void kvfree(const void *memory)

@@ -8,6 +8,8 @@
  */
 #include <stdlib.h>
 
+#include <linux/slab.h>
+
 #include "../bench.h"
 #include "module/core/extract.h"
 #include "module/core/list.h"
@@ -19,16 +21,14 @@ static struct theap_heap heap;
 static struct theap_node nodes[PENDING + TIMES];
 static u64 state = 88172645463325252;
 
-void *kvmalloc_array(size_t n, size_t size, gfp_t gfp)
+void *kvmalloc(size_t bytes, gfp_t gfp)
 {
-	(void)gfp;
-	return malloc(n * size);
+	return gfp & __GFP_ZERO ? calloc(1, bytes) : malloc(bytes);
 }
 
-void *kvcalloc(size_t n, size_t size, gfp_t gfp)
+void *kmalloc(size_t bytes, gfp_t gfp)
 {
-	(void)gfp;
-	return calloc(n, size);
+	return kvmalloc(bytes, gfp);
 }
 
 void kvfree(const void *memory)

@@ -6,19 +6,19 @@
 #include <err.h>
 #include <stdlib.h>
 
+#include <linux/slab.h>
+
 #include "module_heap.h"
 
-void *kvmalloc_array(size_t n, size_t size, gfp_t gfp)
+void *kvmalloc(size_t bytes, gfp_t gfp)
 {
-	(void)gfp;
 	/* Align a segment to pages, as in the kernel, so that four entries fill a cache line. */
-	return aligned_alloc(4096, n * size);
+	return gfp & __GFP_ZERO ? calloc(1, bytes) : aligned_alloc(4096, bytes);
 }
 
-void *kvcalloc(size_t n, size_t size, gfp_t gfp)
+void *kmalloc(size_t bytes, gfp_t gfp)
 {
-	(void)gfp;
-	return calloc(n, size);
+	return kvmalloc(bytes, gfp);
 }
 
 void kvfree(const void *memory)

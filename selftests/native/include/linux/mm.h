@@ -14,11 +14,8 @@
 #include <linux/minmax.h>
 #include <linux/types.h>
 
-#define __GFP_NOWARN	0
-
 /* heap_target.c defines these functions.  Its flag fail_allocations makes allocations fail. */
-void *kvmalloc_array(size_t n, size_t size, gfp_t gfp);
-void *kvcalloc(size_t n, size_t size, gfp_t gfp);
+void *kvmalloc(size_t bytes, gfp_t gfp);
 void kvfree(const void *memory);
 
 #endif /* NATIVE_LINUX_MM_H */
