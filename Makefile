@@ -131,7 +131,7 @@ help:
 	@echo '  make demo        replay recorded timers, then arm a million'
 	@echo '  make bench       measure against timerfd, hrtimers and event loops'
 	@echo '  make bench-report  write a page of all measurements, with plots'
-	@echo '  make check       run the tests on the oldest and the newest kernel, in 10 to 20 minutes'
+	@echo '  make check       run the tests on the oldest and the newest kernel, in 10 to 25 minutes'
 	@echo '  make check-all   all kernels, arm64, torture, fuzzers, coverage, mutants; hours'
 	@echo '  make check-packages  install and purge the packages in a root of their own'
 	@echo '  make shell       start a shell in a machine with the module loaded'

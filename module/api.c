@@ -511,8 +511,9 @@ EXPORT_SYMBOL_GPL(timerheap_stop_sync);
  * timerheap_pending - check whether a timer is pending
  * @timer: the timer
  *
- * A pending timer will expire unless it is stopped.  A timer whose function runs is not
- * pending, unless it was started again.  The answer may be out of date on return.
+ * A pending timer expires, unless it is stopped or its deadline is KTIME_MAX.  A timer whose
+ * function runs is not pending, unless it was started again.  The answer may be out of date on
+ * return.
  *
  * Context: any but NMI.  Takes no lock.
  * Return: whether the timer is pending.

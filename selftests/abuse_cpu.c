@@ -206,7 +206,7 @@ TEST_F_TIMEOUT(abuse, tickers_with_unread_events_do_not_starve_tasks, 240)
  * ticker less often.  One-shot timers do not back off.  These loads use one-shot timers, or soon
  * take the events of their tickers.  So the limit user_cpu_percent must protect the tasks.
  */
-TEST_F_TIMEOUT(abuse, timers_that_do_not_back_off_do_not_starve_tasks, 240)
+TEST_F_TIMEOUT(abuse, one_shot_timers_and_read_tickers_do_not_starve_tasks, 240)
 {
 	static const struct load loads[] = {
 		{ "17 tickers, read", abuse_read_tickers, 17, 0, 1 },
@@ -266,10 +266,7 @@ TEST_F_TIMEOUT(abuse, calls_from_another_cpu_do_not_starve_tasks_on_cpu_of_timer
  * The punctuality of a victim's timers
  */
 
-/*
- * The longest measurement of the victim beside harmless twins, in seconds.  These processes use the
- * CPU as the abusers do, but the kernel checks none of their timers.
- */
+/* The longest measurement of the victim beside harmless twins of abusers, in seconds. */
 #define TWINS_SECONDS_MAX	60
 
 struct victim {

@@ -129,9 +129,9 @@ static int use_context(clockid_t clock, uint32_t slots)
 
 /*
  * Permit 3 interrupts in each measurement: now and then the kernel itself calls a function on each
- * CPU.  The module allocates the event ring of a context as single pages.  If it used vmalloc(),
- * each of the first two entries of loops[] below would cause 5 to 7 more interrupts.  So the test
- * would fail.  device/ring.c explains these interrupts.
+ * CPU.  The module allocates the event ring of a context as single pages.  On a machine with
+ * 4 CPUs, vmalloc() would cause 5 to 7 more interrupts for each of the first two entries of loops[]
+ * below.  So the test would fail.  device/ring.c explains these interrupts.
  */
 #define CALLS_OF_KERNEL	3
 

@@ -9,8 +9,8 @@
  *
  * Two tests are skipped unless the machine has a certain amount of memory.
  * user_at_memory_limit_causes_no_oom_kill needs at most 512 MiB, since memory must be scarce.
- * default_limits_permit_million_timers needs 4 GiB, since the memory limit of a user is 5 % of the
- * machine's memory.
+ * default_limits_permit_million_timers needs at least 4 GiB, since the memory limit of a user is
+ * 5 % of the machine's memory.
  */
 #include <sched.h>
 #include <signal.h>
@@ -543,7 +543,7 @@ static int close_by_kernel_thread(int fd)
 }
 
 /* The release of a context with many timers does not delay the release of other files. */
-TEST_F_TIMEOUT(abuse_memory, release_of_context_with_many_timers_delays_no_other_release, 200)
+TEST_F_TIMEOUT(abuse_memory, closed_context_with_many_timers_delays_release_of_no_other_file, 200)
 {
 	const int slots = th_slow() ? 1 << 12 : 1 << 18;
 	int fd = th_context(CLOCK_MONOTONIC, slots), watch = th_open();

@@ -420,7 +420,7 @@ static inline void abuse_postpone(const struct abuse *abuse)
 	}
 }
 
-/* Start ABUSE_CROWD timers by BATCH, and stop all of them by DRAIN, again and again. */
+/* Start ABUSE_CROWD timers by BATCH, then stop the pending ones by DRAIN, again and again. */
 static inline void abuse_start_and_drain(const struct abuse *abuse)
 {
 	struct th_map map = abuse_map(abuse, ABUSE_CROWD);

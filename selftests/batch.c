@@ -275,7 +275,7 @@ TEST_F(batch, operations_in_read_only_memory_are_not_executed)
 	munmap(ops, page);
 }
 
-/* Before BATCH returns, it expires the timers that are due, and wakes waiters of their events. */
+/* BATCH expires each timer that it starts already due, and wakes waiters before it returns. */
 TEST_F(batch, batch_expires_due_timers_and_wakes_waiters_before_return)
 {
 	struct epoll_event edge = { .events = EPOLLIN | EPOLLET }, got;
@@ -486,7 +486,7 @@ TEST_F(eventfd, each_system_call_or_expiry_run_that_adds_events_makes_an_epoll_e
 	close(epoll);
 }
 
-/* Thread function: register self->eventfd, no eventfd and another one in turn, 300 times. */
+/* Thread function: register 300 times, in turn: self->eventfd, no eventfd, another eventfd. */
 static void *change_eventfds(void *arg)
 {
 	struct _test_data_eventfd *self = arg;

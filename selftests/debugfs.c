@@ -15,8 +15,8 @@
  *
  * TIMERHEAP_EXACT=1 states that the clock of the machine counts instructions.  With such a
  * clock only the module and the kernel can make a timer late, not the host.  Then
- * readers_delay_no_timer starts a million timers, lets 100 000 of them expire, and checks how late
- * these 100 000 timers are.
+ * readers_delay_no_timer_by_50_us starts a million timers, lets 100 000 of them expire, and checks
+ * how late these 100 000 timers are.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -559,7 +559,7 @@ static void read_forever(int fd, atomic_ulong *readings)
  * TIMERHEAP_EXACT=1 states that the clock counts instructions, so the host makes no timer late.
  * Without it the test prints the lateness, and only checks that no timer is early.
  */
-TEST_F_TIMEOUT(debugfs, readers_delay_no_timer, 220)
+TEST_F_TIMEOUT(debugfs, readers_delay_no_timer_by_50_us, 220)
 {
 	const bool exact = getenv("TIMERHEAP_EXACT");
 	const uint32_t slots = exact ? 1000000 : 1000;

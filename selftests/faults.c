@@ -31,7 +31,10 @@
 #define FAR	(1000000 * SEC)
 #define FAULTS_MAX	200		/* more than the allocations and copies of any operation */
 
-/* The slots whose state the tests compare.  make_state() starts slots 0, 1 and 3. */
+/*
+ * The slots whose state the tests compare.  make_state() starts slots 0, 1 and 3.  The operations
+ * of the tests arm slots 2, 640 and 999.
+ */
 static const uint32_t watched[] = { 0, 1, 2, 3, 640, 999 };
 #define WATCHED	ARRAY_SIZE(watched)
 

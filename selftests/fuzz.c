@@ -457,7 +457,7 @@ static void do_ioctl(struct thread *thread, struct request *request)
 			report_fault("an error that the header does not permit:", request, ret);
 		/*
 		 * A failed WAIT may change @until.  After EINTR, @until is the end of the timeout,
-		 * for a repeated call.  After EFAULT it is 0: the wait was over before the fault.
+		 * for a repeated call.  If WAIT can copy no event (EFAULT), WAIT sets @until to 0.
 		 */
 		if (request->kind == WAIT && (ret == -EINTR ||
 					      (ret == -EFAULT && !argument.wait.until)))

@@ -23,7 +23,7 @@
 #define ENTRIES	256		/* entries of the ring of a context with SLOTS slots */
 #define THREADS	3
 
-/* A mapped context, as arrays of words. */
+/* A mapped context: its slots as an array of 64-bit words, its ring as one of 32-bit words. */
 struct shared {
 	struct th_map map;
 	int fd;

@@ -62,7 +62,11 @@ TEST(timer_expires_on_each_clock)
 	}
 }
 
-TEST(unlimited_context_bound_to_cpu_allows_10_us_period)
+/*
+ * TIMERHEAP_ON_CPU sets the CPU on which the timers of a context expire.  TIMERHEAP_UNLIMITED
+ * lowers the minimum period of the timers to 1 us.
+ */
+TEST(flag_on_cpu_sets_cpu_and_flag_unlimited_permits_10_us_period)
 {
 	struct timerheap_setup setup = {
 		.clock = CLOCK_BOOTTIME, .slots = 3, .cpu = 1,
@@ -118,8 +122,8 @@ TEST(timer_without_slack_of_its_own_has_slack_of_setup)
 		th = timerheap_open_setup(&setup);
 		ASSERT_NE(NULL, th);
 		/*
-		 * A queue gets its first buckets only after a timer with slack was started in it.
-		 * So start one such timer before the timers that the test counts.
+		 * A queue gets its first buckets after a start that needs a bucket, as a start with
+		 * slack does.  So start one timer with slack before those that the test counts.
 		 */
 		at = timerheap_now(th) + 1000 * SEC;
 		EXPECT_EQ(0, timerheap_start(th, timerheap_alloc(th), at));
@@ -335,7 +339,12 @@ TEST_F(lib, postponed_timer_expires_at_last_deadline)
 	EXPECT_TRUE(no_event(th, 50 * MSEC));
 }
 
-/* In a child: reopen the context, start all its timers, and let the first one expire. */
+/*
+ * In a child: reopen the context, and start all its timers.  Then restart timer 0 with the deadline
+ * 1, which is in the past, so that the timer expires at once.
+ *
+ * Return: whether all these calls succeed.
+ */
 static bool reopen_and_start(struct timerheap *th)
 {
 	if (timerheap_reopen(th))
@@ -405,8 +414,8 @@ TEST_F(lib, stop_start_and_postpone_of_queued_slot_make_no_system_call)
 }
 
 /*
- * If the kernel serves the timers, timers with slack are in buckets: groups that share one heap
- * entry.  If the program reduces the slack of a timer, the new slack takes effect at once.
+ * If the kernel serves the timers, most timers with slack are in buckets: groups that share one
+ * heap entry.  If the program reduces the slack of a timer, the new slack takes effect at once.
  */
 TEST_F(lib, timers_with_slack_are_in_buckets_until_slack_is_reduced)
 {
@@ -424,8 +433,8 @@ TEST_F(lib, timers_with_slack_are_in_buckets_until_slack_is_reduced)
 		self->th = timerheap_open(CLOCK_MONOTONIC, SLOTS);
 		ASSERT_NE(NULL, self->th);
 		/*
-		 * A queue gets its first buckets only after a timer with slack was started in it.
-		 * So start one such timer before the timers that the test counts.
+		 * A queue gets its first buckets after a start that needs a bucket, as a start with
+		 * slack does.  So start one timer with slack before those that the test counts.
 		 */
 		slots[0] = timerheap_alloc(self->th);
 		EXPECT_EQ(0, timerheap_set_slack(self->th, slots[0], SEC));

@@ -92,8 +92,9 @@ static pid_t fork_child(void)
 }
 
 /*
- * A round: the predecessor arms @timers timers, each with a deadline within @span ns of its start.
- * The test kills the predecessor after @life ns, or if @life is 0, when all timers are armed.
+ * A round: the predecessor arms @timers timers.  Each deadline is less than @span ns after the
+ * start of that timer.  The test kills the predecessor after @life ns, or if @life is 0, when all
+ * timers are armed.
  */
 struct round {
 	uint32_t timers;
@@ -492,7 +493,7 @@ static int step_through_sort(pid_t pid, const struct timerheap_ring *ring, struc
  * A program may be killed after any instruction of timerheap_sync(), which sorts the events in
  * shared memory.  Whatever that instruction was, the successor finds the event of each slot once.
  */
-TEST_F(adopt, successor_finds_each_event_once_if_predecessor_dies_while_sorting)
+TEST_F(adopt, successor_finds_each_event_once_if_predecessor_dies_while_sorting_events)
 {
 	static struct sorted states[512];
 	struct timerheap *th, *next;
@@ -600,7 +601,7 @@ static void predecessor_that_executes(void)
 }
 
 /* The timers stay after timerheap_close() and after exec() if there is a copy of the descriptor. */
-TEST_F(adopt, timer_expires_after_close_and_exec_if_copy_of_descriptor_is_open)
+TEST_F(adopt, timer_expires_after_close_and_exec_if_program_keeps_copy_of_descriptor)
 {
 	pid_t pid = fork_child();
 	int status;

@@ -529,7 +529,7 @@ TEST(advance_ends_at_limit_of_expirations_or_1_ns_before_latest_time)
 	EXPECT(context.now() == manual_time::max() - 1ns);
 }
 
-TEST(timers_of_kicks_object_expire_after_its_flush_or_destruction)
+TEST(timers_started_with_kicks_object_expire_after_its_flush_or_destruction)
 {
 	theap::context context(600);
 	std::vector<theap::timer<>> timers;

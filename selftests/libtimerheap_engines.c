@@ -575,7 +575,7 @@ TEST_F(engines, unread_event_keeps_descriptor_readable_if_start_follows_clock_st
 }
 
 /* The event of a ticker counts all periods that have passed until the event is taken. */
-TEST_F(engines, event_taken_after_10_periods_counts_each_of_them)
+TEST_F(engines, engine_in_process_counts_each_period_until_event_is_taken)
 {
 	struct timerheap *th = open_in_process(CLOCK_MONOTONIC);
 	struct timerheap_event event;

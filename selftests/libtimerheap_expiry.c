@@ -36,8 +36,8 @@ static uint32_t added(const struct timerheap *th)
 
 /*
  * Return: how long after the deadline of slot 0 the expiry thread checks the slot next, in ns.  If
- * the event of a periodic timer is unread, the result is above 0: the thread checks such a timer
- * rarely.
+ * a periodic timer, with a period below 500 ms, expires again while its event is unread, the result
+ * is above 0: the thread checks such a timer rarely.
  */
 static int64_t back_off(const struct timerheap *th)
 {
@@ -158,8 +158,8 @@ TEST_F(expiry, start_succeeds_and_wakes_thread_despite_two_clock_steps)
 }
 
 /*
- * While the event of a ticker, a periodic timer, is unread, the thread checks the ticker at most
- * twice a second.  The event still counts all periods that have passed.
+ * If a ticker, a periodic timer, expires again while its event is unread, the thread then checks
+ * the ticker at most twice a second.  The event still counts all periods that have passed.
  */
 TEST_F(expiry, expiry_thread_checks_ticker_with_unread_event_rarely)
 {
@@ -181,8 +181,9 @@ TEST_F(expiry, expiry_thread_checks_ticker_with_unread_event_rarely)
 }
 
 /*
- * While the event of a ticker, a periodic timer, is unread, the thread checks the ticker later than
- * at its deadline.  When the program takes the event, the next check is at the deadline again.
+ * A ticker is a periodic timer, here with a period of 200 ms.  If the ticker expires again while
+ * its event is unread, the thread checks the ticker 500 ms later, not at the next deadline.  When
+ * the program takes the event, the next check is at the deadline again.
  */
 TEST_F(expiry, taking_the_event_ends_back_off_of_ticker)
 {
@@ -264,9 +265,10 @@ TEST(reopen_replaces_expiry_thread)
 }
 
 /*
- * The program may close all descriptors, also those of a context and its thread.  Then the thread
- * ends when it wakes up next.  A start that must arm one of the closed descriptors returns -EBADF.
- * timerheap_close() does not wait for a thread that still sleeps.
+ * The program may close all descriptors, also that of a context and the timerfd of the context's
+ * expiry thread.  Then the thread ends when it wakes up next.  A start that must arm one of the
+ * closed descriptors returns -EBADF.  timerheap_close() does not wait for a thread that still
+ * sleeps.
  */
 TEST(closed_descriptor_ends_expiry_thread)
 {

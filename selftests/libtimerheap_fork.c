@@ -200,7 +200,7 @@ TEST_F(fork, close_by_parent_removes_timers_while_child_lives)
  * In the process that has opened the context, timerheap_reopen() stops all timers, and frees all
  * slots.
  */
-TEST_F(fork, reopen_stops_all_timers)
+TEST_F(fork, reopen_without_fork_stops_all_timers)
 {
 	struct timerheap *th = self->th;
 
@@ -230,7 +230,11 @@ TEST_F(fork, wait_and_start_fail_after_close_of_descriptor)
 	EXPECT_EQ(-EBADF, timerheap_start(th, 0, timerheap_now(th) + SEC));
 	EXPECT_EQ(-EBADF, timerheap_start(th, 1, timerheap_now(th) + 2 * SEC));
 	EXPECT_EQ(-EBADF, timerheap_start(th, 2, 1));
-	/* The descriptor is not readable although there is an event, so a further start fails. */
+	/*
+	 * If the process serves the timers, the ring now has the event of slot 2.  The descriptor
+	 * should be readable, but is closed.  So the next start tries again to make it readable,
+	 * and fails.
+	 */
 	EXPECT_EQ(-EBADF, timerheap_start(th, 1, timerheap_now(th) + SEC / 2));
 	if (library_in_process())
 		EXPECT_TRUE(timerheap_has_events(th));
@@ -266,10 +270,11 @@ TEST_F(fork, start_fails_after_reap_with_closed_descriptor)
 }
 
 /*
- * If the process serves the timers, no descriptor is needed to expire them.  So the functions that
- * take events find all due timers after a close of the descriptor, which they cannot make readable.
+ * If the process serves the timers, it needs no descriptor to expire them.  So after the program
+ * has closed the descriptor, the functions that take events still find all due timers.  But these
+ * functions cannot make the descriptor readable.
  */
-TEST(timers_of_process_expire_after_close_of_descriptor)
+TEST(engine_in_process_expires_timers_after_close_of_descriptor)
 {
 	const uint32_t slots = 3 * 64;	/* 3 batches of the library */
 	struct timerheap *th = timerheap_open(CLOCK_MONOTONIC, slots);
@@ -304,7 +309,7 @@ TEST(timers_of_process_expire_after_close_of_descriptor)
  * A KICK of many slots checks all of them, although it cannot make the descriptor readable.  The
  * KICK returns the error.  A flush keeps the slots, so each flush tries again.
  */
-TEST(kick_checks_all_slots_after_close_of_descriptor)
+TEST(engine_in_process_checks_all_kicked_slots_after_close_of_descriptor)
 {
 	const uint32_t slots = 200;
 	struct timerheap *th = timerheap_open(CLOCK_MONOTONIC, slots);
@@ -352,7 +357,7 @@ TEST(flush_after_close_of_descriptor_kicks_slots_behind_wrong_number)
 }
 
 /* An advance of a manual clock expires all due timers, and counts them, without a descriptor. */
-TEST(advance_of_process_counts_expirations_after_close_of_descriptor)
+TEST(engine_in_process_counts_expirations_of_advance_after_close_of_descriptor)
 {
 	const uint32_t slots = 200;	/* 4 batches of the library */
 	struct timerheap *th = timerheap_open(TIMERHEAP_CLOCK_MANUAL, slots);
@@ -398,7 +403,7 @@ static int poll_context(struct timerheap *th, int ms)
 }
 
 /* After the last event was taken, no KICK is needed to make the descriptor readable again. */
-TEST(descriptor_that_is_valid_again_becomes_readable_at_next_deadline)
+TEST(descriptor_restored_by_dup2_becomes_readable_at_next_deadline)
 {
 	struct timerheap *th;
 
@@ -412,7 +417,7 @@ TEST(descriptor_that_is_valid_again_becomes_readable_at_next_deadline)
 }
 
 /* A later KICK does not announce the event that was taken. */
-TEST(descriptor_that_is_valid_again_is_not_readable_without_event)
+TEST(descriptor_restored_by_dup2_is_not_readable_without_event)
 {
 	struct timerheap *th;
 

@@ -79,7 +79,7 @@ TEST_F(kick, flush_keeps_the_slots_that_it_has_not_kicked)
  * A flush returns -ENOENT only if all existing slots of its list were kicked.  So if the KICK of
  * such a slot fails, the flush returns the error of that KICK.
  */
-TEST_F(kick, flush_with_wrong_slot_number_still_returns_error_of_failed_kick)
+TEST_F(kick, flush_returns_error_of_failed_kick_rather_than_enoent_of_wrong_slot_number)
 {
 	self->kicks = (struct timerheap_kicks){ .nr = 3, .slots = { SLOTS, 0, 1 } };
 	left = 2;
@@ -112,7 +112,7 @@ TEST_F(kick, failed_flush_leaves_room_in_full_kick_list)
 }
 
 /* If a start fills the list, and the list has a number that is not a slot's, it returns -ENOENT. */
-TEST_F(kick, deferred_start_returns_enoent_of_full_kick_list)
+TEST_F(kick, deferred_start_that_fills_kick_list_returns_enoent_of_wrong_slot_number)
 {
 	self->kicks = (struct timerheap_kicks){ .nr = KICKS - 1, .slots = { SLOTS } };
 	EXPECT_EQ(-ENOENT, timerheap_start_deferred(self->th, &self->kicks, 1, 10, 0));
@@ -138,7 +138,7 @@ static int first_start_deferred(struct timerheap *th, struct timerheap_kicks *ki
 }
 
 /* After a failed flush, a start of a program with the first header writes only into its list. */
-TEST_F(kick, start_of_earlier_header_does_not_overflow_list_after_failed_flush)
+TEST_F(kick, program_compiled_with_first_header_does_not_overflow_kick_list_if_flush_fails)
 {
 	left = 0;
 	for (uint32_t slot = 0; slot < SLOTS; slot++) {
@@ -171,9 +171,10 @@ TEST_F(kick, alloc_returns_error_and_keeps_the_slot_free_if_its_kick_fails)
 }
 
 /*
- * While the event of a periodic timer is unread, the engine checks the slot later than at its
- * deadline.  timerheap_sync() kicks such slots.  Without the KICK, the time that the function
- * returns could be after a deadline.
+ * While the event of a periodic timer is unread, the engine may check the slot later than at its
+ * deadline.  With a manual clock the engine does not, so the test sets @queued, the time of the
+ * next check, to TIMERHEAP_NEVER.  timerheap_sync() kicks slots whose check is late.  Without the
+ * KICK, the time that the function returns could be after a deadline.
  */
 TEST_F(kick, sync_fails_if_its_kick_fails)
 {

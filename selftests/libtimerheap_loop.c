@@ -88,8 +88,9 @@ TEST_F(loop, functions_are_called_in_order_of_deadlines)
 	ASSERT_EQ(0, run_on(sched_getcpu()));
 	EXPECT_EQ(0, timerheap_loop_run(loop));
 	/*
-	 * The timer that appends "a" is overdue when it starts.  If "b" is due by then, the event
-	 * of "a" may follow that of "b".  So repeat until all timers start before "b" is due.
+	 * A span below 0 counts as 0, so the timer that appends "a" is due when it starts.  If "b"
+	 * is due before that start, "b" has the earlier deadline, and is appended before "a".  So
+	 * repeat until all timers start before "b" is due.
 	 */
 	do {
 		span *= 2;

@@ -232,7 +232,7 @@ static int alloc_until_error(uint32_t slots)
  * If a user has used up the memory that the module permits to one user, timerheap_alloc() fails.
  * An access to a slot that was allocated before raises no SIGBUS.
  */
-TEST(alloc_beyond_limit_of_memory_returns_error)
+TEST(alloc_beyond_memory_limit_of_user_returns_error)
 {
 	int64_t percent = get_number(PARAMETER);
 	pid_t pid;

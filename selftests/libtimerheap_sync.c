@@ -268,7 +268,7 @@ static void move_head(int signal)
  * Another process may change the head while timerheap_next_before() checks the first event.  The
  * function still takes that event.
  */
-TEST_F(libtimerheap_sync, next_before_takes_the_event_it_has_checked_if_head_then_changes)
+TEST_F(libtimerheap_sync, next_before_takes_checked_event_even_if_another_process_moves_ring_head)
 {
 	struct timerheap_event event;
 	uint64_t next;

@@ -25,7 +25,7 @@ static void start_many(int fd, int n, int64_t span)
 
 FIXTURE(lifetime)
 {
-	int fd;			/* of a context that stays open until the test ends */
+	int fd;			/* of the tested context; or for INFO, if a test opens others */
 	struct timerheap_info before;
 };
 

@@ -343,9 +343,10 @@ static int64_t model_first(struct model *model)
 static bool model_change(struct model *model)
 {
 	/*
-	 * A slack of 0 means the 4 ms given to SETUP, and 1 means no slack.  In units of 1/64 ms,
-	 * 4 ms is 256, SLACK_MIN is 1, MSEC is 64, and the last three of the array are larger.  All
-	 * are powers of two.  So the kernel rounds a deadline up to the next multiple of the slack.
+	 * A slack of 0 means the 4 ms given to SETUP, and 1 means no slack.  The kernel counts a
+	 * slack in whole units of 1/64 ms (15625 ns).  SLACK_MIN (16384 ns) is 1 unit, MSEC is 64,
+	 * 4 ms is 256, and the last three of the array are larger.  All are powers of two.  So the
+	 * kernel rounds a deadline up to the next multiple of the slack.
 	 *
 	 * The model needs powers of two.  If a store postpones a timer, the kernel still checks the
 	 * timer at the old rounded deadline.  If the new deadline is not after that check, the

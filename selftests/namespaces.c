@@ -195,9 +195,9 @@ TEST_F(namespace, slack_rounds_deadline_on_clock_of_machine_not_of_namespace)
 		outer_time = rounded(clock_now(variant->clock) - self->ahead + lead, slack);
 		inner_time = outer_time + self->ahead;
 		/*
-		 * A bucket is one heap entry for several timers.  A queue gets its first buckets
-		 * only after the start of its first timer with slack.  That timer gets a heap entry
-		 * of its own.  So start a timer with slack before INFO counts the heap entries.
+		 * A queue gets its first buckets only after a start that needs a bucket.  That
+		 * start gives its timer a heap entry of its own.  So start a timer with slack
+		 * before INFO counts the heap entries.
 		 */
 		ASSERT_EQ(0, th_start_slack(self->map.fd, 3, inner_time + 1000 * SEC, 0, slack));
 		ASSERT_EQ(0, th_info(self->outer, &before));

@@ -205,10 +205,10 @@ TEST_F_TIMEOUT(placement, timers_with_slack_share_bucket_of_cpu_that_setup_names
 		ASSERT_EQ(0, sched_setaffinity(0, sizeof(self->all), &self->all));
 		ASSERT_EQ(0, th_map_setup(&map));
 		/*
-		 * A queue gets its first buckets, heap entries that several timers share, after the
-		 * start of its first timer with slack.  So start a timer with slack in the context
-		 * @first, and close @first, which removes that timer.  Then the three timers below
-		 * can share a bucket.
+		 * A queue gets its first buckets, heap entries that several timers share, after a
+		 * start that needs a bucket.  So start a timer with slack in the context @first,
+		 * and close @first, which removes that timer.  Then the three timers below can
+		 * share a bucket.
 		 */
 		first = context_on(cpu);
 		ASSERT_EQ(0, th_start_slack(first, 0, at, 0, slack));
@@ -334,9 +334,9 @@ static void partition_remove(void)
  * a second, the timers that this CPU starts expire on other CPUs.  When the partition is removed,
  * the timers that this CPU starts expire on it again.
  *
- * The module asks the kernel for the isolated CPUs in each SETUP.  Its watchdog also asks: two
- * timers that scan for stuck CPUs.  In this test only the watchdog can find the isolated CPU: no
- * SETUP follows the isolation until the watchdog has found it.
+ * SETUP and the watchdog, two timers that scan for stuck CPUs, ask the kernel which CPUs are
+ * isolated.  Together they ask at most once per second.  In this test only the watchdog can find
+ * the isolated CPU: no SETUP follows the isolation until the watchdog has found it.
  */
 TEST_F_TIMEOUT(placement, new_timers_avoid_isolated_partition, 120)
 {

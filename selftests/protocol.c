@@ -369,7 +369,7 @@ TEST_F(protocol, kick_cancels_check_of_stopped_slot)
 	ASSERT_EQ(3, th_kick(map->fd, (uint32_t[]){ 0, 1, 2 }, 3));
 	for (int i = 0; i < 3; i++)
 		EXPECT_EQ(at, stop_slot(map, i));
-	/* KICK ignores slot SLOTS - 1.  With 4 KiB pages, this unused slot has no page yet. */
+	/* KICK counts slot SLOTS - 1 without a check: with 4 KiB pages, it has no page yet. */
 	ASSERT_EQ(3, th_kick(map->fd, numbers, 3));
 	EXPECT_EQ(at, map->slots[0].queued);
 	EXPECT_EQ(0, map->slots[1].queued | map->slots[2].queued);

@@ -33,7 +33,8 @@ static inline uint64_t exchange_deadline(struct th_map *map, uint32_t n, uint64_
 
 /*
  * Discard the expirations that no reader has taken, and set th_discarded to their number.  The
- * timer is idle: the caller has read 0 in its deadline, or has replaced its deadline by 0.
+ * timer is idle: the caller has read 0 in its deadline, has replaced its deadline by 0, or has
+ * taken the event of a one-shot timer.
  */
 static inline void discard_expirations(struct th_map *map, uint32_t n)
 {
@@ -186,7 +187,7 @@ static inline bool take_event_no_kick(struct th_map *map, struct timerheap_event
 
 /*
  * Take the next event as take_event_no_kick() does.  While the event of a periodic slot is unread,
- * the kernel checks the slot less often, so its next check may be after the deadline.  If so, call
+ * the kernel may check the slot less often: its next check may be after the deadline.  If so, call
  * KICK, which queues a check at the deadline.  A test that has closed the descriptor cannot call
  * KICK.  Return: whether there was an event.
  */

@@ -153,7 +153,7 @@ TEST_F(events, descriptor_is_readable_while_there_is_an_event)
  * Level-triggered epoll reports the descriptor while there is an event.  Edge-triggered epoll
  * reports the descriptor when an event is added.
  */
-TEST_F(events, epoll_reports_each_new_event_as_edge_and_unread_events_as_level)
+TEST_F(events, epoll_reports_new_ring_entry_as_edge_and_unread_events_as_level)
 {
 	struct epoll_event level = { .events = EPOLLIN };
 	struct epoll_event edge = { .events = EPOLLIN | EPOLLET };
@@ -365,8 +365,8 @@ FIXTURE_TEARDOWN(stopped_process)
 
 /*
  * A process is stopped or frozen in the middle of a WAIT.  When the test lets the process continue,
- * the WAIT continues, too.  WAIT takes no event before there are @min events.  So the event that
- * exists while the process is stopped is not lost.
+ * the WAIT continues, too.  WAIT takes no event before there are @min events or the timeout passes.
+ * So the event that exists while the process is stopped is not lost.
  */
 TEST_F(stopped_process, wait_continues_when_stopped_process_continues)
 {
@@ -567,7 +567,10 @@ TEST_F(events, start_discards_the_event_of_the_former_arming)
 	EXPECT_TRUE(th_quiet(self->fd, MSEC));
 }
 
-/* An event has the user data of the start that it belongs to, not that of a later start. */
+/*
+ * A start of an expired timer discards the unread event.  So no event of the former arming gets
+ * the user data of the new start.
+ */
 TEST_F(events, event_has_user_data_of_its_arming)
 {
 	struct timerheap_start start = { .slot = 9, .user_data = 1 };

@@ -28,7 +28,10 @@ FIXTURE(restart)
 FIXTURE_SETUP(restart)
 {
 	REQUIRE_DEVICE();
-	/* Run on one CPU: a queue of all NR timers is crowded, so expired timers stay queued. */
+	/*
+	 * Run on one CPU, so that one queue has all NR timers.  In a queue of at least 512 timers,
+	 * a timer that has expired after TIMEOUT stays queued.
+	 */
 	ASSERT_EQ(0, run_on(sched_getcpu()));
 	self->other = th_context(CLOCK_MONOTONIC, 1);
 	ASSERT_LE(0, self->other);
@@ -100,7 +103,7 @@ TEST_F(restart, most_restarts_after_expiry_need_no_kick)
 }
 
 /* If the program does not restart an expired timer, the kernel's next check dequeues it. */
-TEST_F(restart, next_check_dequeues_expired_timer_that_was_not_restarted)
+TEST_F(restart, kernel_checks_expired_timer_once_more_and_dequeues_it_if_not_restarted)
 {
 	struct timerheap_event event;
 	int queued = 0;

@@ -465,7 +465,7 @@ TEST_F(go, timer_expires_while_another_thread_postpones_all_other_timers)
  * taken it.  So does a start of a timer that is not pending.  But a start of a pending periodic
  * timer keeps its event.
  */
-TEST_F(go, stop_and_start_discard_the_event_of_the_former_arming)
+TEST_F(go, stop_discards_unread_event_and_start_does_if_timer_is_idle)
 {
 	struct timerheap_event event;
 

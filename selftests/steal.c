@@ -201,7 +201,8 @@ TEST_F_TIMEOUT(steal, sleeping_waiter_gets_events_of_timers_on_cpu_with_interrup
  *
  * Return: whether all timers ran before the CPU was released, and the watchdog has made another CPU
  * run timers of the stuck one.  With the module parameter heaps= CPUs share heaps, so a CPU that is
- * not stuck may run the timers.  Then nothing needs to be stolen: ignore the second condition.
+ * not stuck may run the timers.  Then nothing needs to be stolen: ignore the second condition.  If
+ * the CPU was held only after the first deadline, return false.
  */
 static bool stolen_by_watchdog(struct __test_metadata *_metadata, struct _test_data_steal *self,
 			       int cpu)
@@ -263,15 +264,15 @@ static bool run_by_third(struct __test_metadata *_metadata, struct _test_data_st
 }
 
 /*
- * A third CPU steals timers while two CPUs are held (stuck), one with interrupts off and one with
- * softirqs off.
+ * A third CPU steals the timers of a held (stuck) CPU while another CPU is held, too.  The first
+ * held CPU has the timers, and its interrupts are off.  On the second held CPU softirqs are off.
  *
  * The watchdog is two kernel timers on two CPUs, which scan for stuck CPUs.  They would sleep while
  * no deadline is near.  So a ticker, which is a periodic timer, runs on the third CPU.  If one
  * watchdog timer is on the first held CPU, the other one moves it to a free CPU before the second
  * CPU is held.  If both watchdog timers were on held CPUs, neither could find the stuck CPUs.
  */
-TEST_F_TIMEOUT(steal, third_cpu_steals_while_two_are_stuck, 120)
+TEST_F_TIMEOUT(steal, third_cpu_steals_from_stuck_cpu_while_another_is_stuck, 120)
 {
 	int tries = tries_of_test();
 
@@ -329,7 +330,7 @@ static bool run_meanwhile(struct __test_metadata *_metadata, struct _test_data_s
  * both watchdog timers may be on held CPUs, and the attempt fails.  So the test counts the failed
  * attempts (tries_of_test) for each pair of CPUs separately.
  */
-TEST_F_TIMEOUT(steal, watchdog_steals_after_both_of_its_cpus_got_stuck, 120)
+TEST_F_TIMEOUT(steal, watchdog_steals_after_cpus_of_both_watchdog_timers_got_stuck_in_turn, 120)
 {
 	if (self->cpus < 3)
 		SKIP(return, "needs three CPUs");
@@ -347,7 +348,8 @@ TEST_F_TIMEOUT(steal, watchdog_steals_after_both_of_its_cpus_got_stuck, 120)
  * Hold a CPU that has timers (make it stuck), with the watchdog off.  A ticker, which is a periodic
  * timer, runs on another CPU.  At the end of each run, that CPU scans for stuck CPUs.
  *
- * Return: whether that CPU stole the timers before the stuck CPU was released.
+ * Return: whether that CPU stole the timers before the stuck CPU was released; false if the stuck
+ * CPU was held only after the first deadline.
  */
 static bool run_by_ticker(struct __test_metadata *_metadata, struct _test_data_steal *self,
 			  int cpu)
@@ -397,7 +399,8 @@ TEST_F_TIMEOUT(steal, run_of_ticker_on_another_cpu_steals_from_stuck_cpu, 120)
  * Hold a CPU that has timers (make it stuck), with the watchdog off.  Call WAIT with a short
  * timeout until all events have arrived.  Before WAIT sleeps, it searches for stuck CPUs.
  *
- * Return: whether the timers ran before the stuck CPU was released.
+ * Return: whether the timers ran before the stuck CPU was released; false if the CPU was held only
+ * after the first deadline.
  */
 static bool run_by_waiter(struct __test_metadata *_metadata, struct _test_data_steal *self,
 			  int cpu)

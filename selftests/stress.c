@@ -181,7 +181,7 @@ TEST_F_TIMEOUT(stress, each_one_shot_arming_expires_once_or_is_canceled, 120)
 		pthread_create(&self->workers[i].thread, NULL, operate, &self->workers[i]);
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(self->workers[i].thread, NULL);
-	/* DRAIN returns the timers that are still pending.  All other armings have ended. */
+	/* DRAIN stops and returns the timers still pending.  All other armings have ended. */
 	left = th_drain(self->fd, pending, SLOTS, &first);
 	ASSERT_LE(0, left);
 	for (int i = 0; i < THREADS; i++)

@@ -105,8 +105,9 @@ static inline int set_priority(int priority)
 }
 
 /*
- * The function of the thread of a hog, @arg: wait until INFO counts enough checked timers, then
- * keep CPU 1 for 1 s.  If the thread has no right to a real-time priority, return at once.
+ * The function of the thread of a hog, @arg: wait until INFO counts enough checked timers, at the
+ * latest until the time @latest of the hog.  Then keep CPU 1 for 1 s.  If the thread has no right
+ * to a real-time priority, return at once.
  */
 static inline void *keep_cpu(void *arg)
 {

@@ -150,9 +150,9 @@ TEST_F(sync, waits_for_due_timers_of_all_cpus)
 	int late = 0;
 
 	/*
-	 * The kernel limits the CPU time for the timers of a user, and saves unused time for later,
-	 * at most 0.4 s.  Earlier tests may have used up the saved time: sleep until the kernel has
-	 * saved that much again.
+	 * The kernel limits the CPU time for the timers of a user.  It saves unused CPU time for
+	 * later: at most what the limit permits in 0.4 s.  Earlier tests may have used up the saved
+	 * CPU time: sleep until the kernel has saved as much again.
 	 */
 	nap(500 * MSEC);
 	for (int round = 0; round < 50; round++) {

@@ -4,7 +4,8 @@
  *
  * The common ioctls have functions here, so that a test reads as a list of calls.
  * TH_WAIT_UNTIL() and the functions that wait for timers or events have a time limit.  So a lost
- * timer makes the test fail instead of hang.
+ * timer makes the test fail instead of hang.  The caller of th_wait_flags() or th_quiet() chooses
+ * the limit.
  *
  * Unless its comment states otherwise, a function returns -errno if its ioctl fails.  If START,
  * STOP or MODIFY succeeds, its function returns the ioctl's output @was_pending: 1 if the timer was
@@ -366,8 +367,8 @@ static inline int th_info(int fd, struct timerheap_info *info)
 }
 
 /*
- * th_start_full() sets the user data of slot n to USER + n, so that a test notices an event
- * with the data of another slot.
+ * th_start_full() starts the timer of one slot, and sets the user data of the timer to USER plus
+ * the slot number.  So a test can notice an event that has the user data of another slot.
  */
 #define USER		0x5eed00000000ULL
 
@@ -665,7 +666,10 @@ static inline int th_eventfd(int fd, int eventfd)
 	return call(fd, TIMERHEAP_IOC_EVENTFD, &arg);
 }
 
-/* Return: number of heap entries, of all users if the caller has CAP_SYS_ADMIN; -1: an error. */
+/*
+ * Return: the number of heap entries, or -1 if INFO fails.  With CAP_SYS_ADMIN, INFO counts the
+ * entries of all users, otherwise only those of the context's user.
+ */
 static inline int64_t th_entries(int fd)
 {
 	struct timerheap_info info;
@@ -702,7 +706,7 @@ static inline char th_parameter(const char *name)
 /*
  * Return: whether a parameter makes the module slow, so that a test must use few timers.
  *
- * With verify=1 the module checks the whole heap after each change of a heap.  A timer is locked
+ * With verify=1 the module checks a whole heap after most changes of the heap.  A timer is locked
  * while code changes the timer.  With delay_us= the module holds one in 8 of these locks longer.
  */
 static inline bool th_slow(void)

@@ -26,6 +26,7 @@ enum passing {
 	BY_MEMORY,	/* a store to the mapped slot; KICK if the kernel would read it too late */
 };
 
+/* A timerheap context.  The tests use the context as go-zero's tests use a TimingWheel. */
 struct wheel {
 	struct th_map map;
 	enum passing passing;
@@ -124,7 +125,10 @@ static int wheel_move_if_pending(struct wheel *wheel, uint32_t slot, int64_t spa
 	return wheel_move(wheel, slot, now() + span);
 }
 
-/* Stop a timer.  Return: 1 if the timer was pending, 0 if it was idle, or -errno. */
+/*
+ * Stop the timer in slot @slot of the context, by STOP or by a store of 0 to the slot's deadline.
+ * Return: 1 if the timer was pending, 0 if it was idle, or -errno.
+ */
 static int wheel_stop(struct wheel *wheel, uint32_t slot)
 {
 	if (wheel->passing != BY_MEMORY)
@@ -210,8 +214,8 @@ TEST_F(wheel, timer_with_delay_of_1_us_expires)
 
 /*
  * As in go-zero's test SetTimerWrongDelay.  In go-zero a negative delay is an error.  In
- * timerheap a timer that is already due expires at once, even with slack.  It enters no
- * bucket, which is a heap entry that timers with slack share.
+ * timerheap a timer that is already due expires at once, even with slack.  Such a timer enters no
+ * bucket, a heap entry that several timers share.
  */
 TEST_F(wheel, timer_started_in_the_past_expires_before_start_returns)
 {

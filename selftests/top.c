@@ -186,7 +186,7 @@ TEST_F_TIMEOUT(top, sigterm_restores_terminal, 60)
  * "top -s size" shows heaps with more timers first.  If timers share a heap entry, called a
  * bucket, top counts each of them, not only the entry.
  */
-TEST(top_sorted_by_size_counts_each_timer_of_a_bucket)
+TEST(top_sorts_heaps_by_number_of_timers_including_those_in_buckets)
 {
 	struct timerheap_setup setup = {
 		.clock = CLOCK_MONOTONIC, .slots = SHARED + 1, .slack = 1000 * SEC,

@@ -28,7 +28,7 @@ static int write_file(const char *file, const char *what)
 	return put_text(path, what);
 }
 
-/* Read a file of the tracefs instance.  Return: its text, which the caller frees; "": an error. */
+/* Read a file of the tracefs instance.  Return: its text or, on error, ""; the caller frees it. */
 static char *read_file(const char *file)
 {
 	char path[128], *text;
@@ -271,7 +271,7 @@ TEST_F(tracing, trace_events_of_a_timer_are_in_order_of_operations)
 	EXPECT_EQ(getpagesize() / sizeof(struct timerheap_slot), inits);
 }
 
-/* The counts of trace events agree with INFO after starts, stops, moves and expiries. */
+/* The counts of trace events agree with INFO after START, STOP, MODIFY and expiries. */
 TEST_F_TIMEOUT(tracing, counts_of_trace_events_agree_with_info, 60)
 {
 	struct timerheap_info before, after;
@@ -405,7 +405,7 @@ static void expire_while_held(struct __test_metadata *_metadata, int fd, int cpu
 /*
  * If a CPU (the victim) is stuck, another CPU (the thief) runs the victim's due timers.  Each such
  * steal makes one trace event on the thief.  The fields of the trace event name the victim, and
- * state whether the watchdog stole.  The watchdog is a kernel timer that scans for stuck CPUs.
+ * state whether the watchdog stole.  The watchdog is two kernel timers that scan for stuck CPUs.
  *
  * The test makes CPU 1 stuck twice.  Expiry runs and the ioctl WAIT also scan for stuck CPUs.  The
  * first time, no other CPU has an expiry run and no task calls WAIT, so only the watchdog can

@@ -226,7 +226,7 @@ static bool take(struct _test_data_taken *self, const struct _fixture_variant_ta
  * that counts all periods that have passed.  An event that the test takes from the ring in shared
  * memory counts only the periods until the kernel's last check.  The test then calls KICK, so that
  * the kernel checks the slot at once.  That check makes a second event, with the later periods.
- * After that, the ticker does not back off any more.
+ * After that, the kernel checks the slot in time again.
  */
 TEST_F(taken, taking_the_event_ends_back_off_of_ticker)
 {
@@ -268,8 +268,8 @@ TEST_F(taken, taking_the_event_ends_back_off_of_ticker)
 
 /*
  * A program takes the event of a ticker from shared memory.  It does not call KICK, which would
- * make the kernel check the slot at once.  The kernel checks a slot with an unread event at least
- * every second.  So the next event follows at the queued check, at most a second later.
+ * make the kernel check the slot at once.  The kernel checks a ticker that backs off at least every
+ * second.  So the next event follows at the queued check, at most a second later.
  */
 TEST_F(ticker, kernel_checks_ticker_within_1_s_even_if_reader_makes_no_kick)
 {
@@ -329,7 +329,7 @@ TEST_F(ticker, call_of_kick_or_start_ends_back_off_of_ticker_with_unread_event)
  * If a program stores a deadline that is earlier than this check, the program must call KICK.
  * KICK checks the slot at once and queues it again, so that the timer expires in time.
  */
-TEST_F(ticker, start_and_kick_during_back_off_expire_timer_at_new_deadline)
+TEST_F(ticker, kick_during_back_off_makes_timer_expire_at_newly_stored_deadline)
 {
 	struct timerheap_event event;
 	int64_t deadline;

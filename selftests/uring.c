@@ -119,7 +119,7 @@ TEST_F(uring, kick_request_expires_or_queues_timer_by_stored_deadline)
  * A KICK request checks at most 1024 slots, even if the program names more.  So the request is
  * short and needs no worker of io_uring.
  */
-TEST_F(uring, kick_ends_after_1024_slots)
+TEST_F(uring, kick_request_ends_after_1024_slots)
 {
 	static uint32_t numbers[2000];
 	struct timerheap_event event;

@@ -20,7 +20,7 @@
 
 #define SLOTS	64
 #define ENTRIES	128	/* of the submission queue; the completion queue has twice as many */
-#define MOST	64	/* the most pending WAITs of a context, the timers of a descriptor */
+#define MOST	64	/* the most pending WAITs of a context, which has a descriptor's timers */
 
 /* IORING_URING_CMD_MULTISHOT, which old headers lack. */
 #define MULTISHOT	2

@@ -252,8 +252,9 @@ static struct theap_bucket *__theap_bucket_near(struct theap_queue *queue, s64 w
 }
 
 /*
- * Is @when in the range of deadlines that share an early bucket?  The range begins at @from.  It is
- * as wide as the time from the bucket's own deadline to @from.  For other buckets that time is 0.
+ * Is @when in the range of deadlines that share @bucket?  @bucket is an early bucket: it is due
+ * before its timers.  The range begins at @from of the bucket.  The range is as wide as the time
+ * from the bucket's own deadline to @from.
  */
 static bool theap_bucket_has(const struct theap_bucket *bucket, s64 when)
 {

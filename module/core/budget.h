@@ -19,8 +19,9 @@
 
 /*
  * The longest times for which the limit of an account throttles a queue.  At 4 %, a charge of 20 ms
- * leads to THEAP_THROTTLE_MAX, and a charge of 400 ms leads to THEAP_LONG_THROTTLE_MAX.  A charge
- * is above 20 ms only if a run is longer, and soon follows another run of that kind (budget.c).
+ * moves @until of the limit ahead by THEAP_THROTTLE_MAX.  A charge of 400 ms moves @until ahead by
+ * THEAP_LONG_THROTTLE_MAX.  A charge is above 20 ms only if a run is longer, and soon follows
+ * another run of that kind (budget.c).
  */
 #define THEAP_THROTTLE_MAX	(500 * NSEC_PER_MSEC)
 #define THEAP_LONG_THROTTLE_MAX	(10 * NSEC_PER_SEC)

@@ -189,7 +189,7 @@ int theap_growth_alloc(struct theap_growth *growth, u32 segments, gfp_t gfp)
 }
 
 /**
- * theap_growth_free - free what theap_heap_grow() did not use or theap_heap_shrink() removed
+ * theap_growth_free - free what theap_heap_grow() or theap_heap_shrink() has left in @growth
  * @growth: empty afterwards
  *
  * Context: without the lock of the queue; may sleep if the memory is from vmalloc().

@@ -135,7 +135,8 @@ void theap_list_make_way(struct theap_heap *heap)
 #define THEAP_COMPACT_BATCH	128U
 
 /*
- * Move list nodes out of the last segment: the last node goes before the first.
+ * Move list nodes out of the last segment, at most THEAP_COMPACT_BATCH.  Each move takes the node
+ * at the highest position to the free position below the lowest node.
  *
  * Return: whether a list node was moved.
  */
@@ -159,11 +160,12 @@ static bool theap_list_compact(struct theap_heap *heap)
  * theap_heap_trim - give up a segment that the heap does not need
  * @heap:   the heap
  * @keep:   as for theap_heap_may_shrink()
- * @growth: receives the segment, if there is one
+ * @growth: receives the segment; unchanged if the call gives up none
  *
- * If the last segment has list nodes, a call only moves a batch of them to other segments.
+ * If the last segment has list nodes, a call only moves a batch of them to lower positions.
  *
- * Return: true: call again, there may be more to give up; false: nothing is left to do.
+ * Return: true: the call has given up a segment or moved list nodes: call again; false: the heap
+ * has no segment to give up.
  */
 bool theap_heap_trim(struct theap_heap *heap, u32 keep, struct theap_growth *growth)
 {

@@ -127,7 +127,8 @@ struct theap_waker {
  * @expired:      timers of the current batch whose function is to be called
  * @wakers:       callbacks that the run has yet to call
  * @nr_wakers:    the number of @wakers
- * @shared_waker: a waker in the list of another run; this run also calls that waker
+ * @shared_waker: a waker in the list of another run; this run also calls that waker, since the CPU
+ *                of the other run may be stuck
  * @expirations:  manual clock: expirations in this run; one advance may begin several runs
  * @until:        manual clock: the run may advance the clock up to this time
  * @limit:        manual clock: the run stops advancing after this many expirations

@@ -142,7 +142,11 @@ struct theap_queue *theap_queues_next(struct theap_cursor *at)
 		at->id = account->id;
 		at->bit = bit + 1;
 		if (bit < bits) {
-			/* Read the queues after the bit: pairs with theap_account_add_clock(). */
+			/*
+			 * Read the bit before the pointer to the queues: then the pointer is not
+			 * NULL.  Pairs with the release of that pointer in
+			 * theap_account_add_clock(), which precedes the store of the bit.
+			 */
 			smp_rmb();
 			return theap_queues_get(account, bit % THEAP_CLOCKS, bit / THEAP_CLOCKS);
 		}
@@ -168,8 +172,8 @@ void theap_queue_set_nonempty(struct theap_queue *queue)
  * theap_queue_for - choose the queue that a timer goes to when it is started
  * @placement: of the timer
  *
- * The queue is that of the manual clock, of the CPU that the program has asked for, or of this CPU.
- * In place of its own queue, an isolated or nohz_full CPU chooses that of a housekeeping CPU
+ * The queue is that of the manual clock, or of @cpu of @placement.  If @cpu is THEAP_ANY_CPU, the
+ * queue is that of this CPU; or, if this CPU is isolated or nohz_full, of a housekeeping CPU
  * (cpus.c).  If the CPU of the queue is offline, another CPU drives the queue (hotplug.c).
  *
  * Context: interrupts off.

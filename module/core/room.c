@@ -122,7 +122,7 @@ int theap_queue_grow(struct theap_queue *queue, gfp_t gfp)
 
 /*
  * Free the last segment of a heap that has more segments than it needs.  If that segment has list
- * nodes, which link the timers of buckets, only move some of the nodes to other segments.  Return:
+ * nodes, which link the timers of buckets, only move some of the nodes to lower positions.  Return:
  * whether there may be more to move or to free.
  */
 static bool theap_queue_trim_segment(struct theap_queue *queue)
@@ -163,8 +163,8 @@ static void theap_queue_room_work(struct work_struct *work)
 
 /**
  * theap_queue_grow_later - let a task allocate what a queue lacks
- * @queue: has timers of kernel modules, not of a user; a timer has found no position to reserve, or
- *         no bucket, in it
+ * @queue: of the kernel's account; the start of a module's timer has found no position to reserve,
+ *         or too few spare buckets, in it
  *
  * If the allocation fails, the next start that lacks something calls this function again.
  *

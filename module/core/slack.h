@@ -5,8 +5,8 @@
  * A timer with slack s, due at t, may expire anywhere in [t, t + s].  It expires at the
  * roundest time in that window: the time that is a multiple of the largest power of two, in
  * units of 1/64 ms.  If t is a whole number of units, t + s itself does not count, so that each
- * window has s whole numbers of units.  Timers that expire at the same time share a bucket
- * (bucket.c), which has one heap entry for all of them, whatever their slack is.
+ * window has s whole numbers of units.  Timers with slack that expire at the same time mostly share
+ * a bucket (bucket.c), even if their slack differs.  A bucket has one heap entry for its timers.
  *
  * In a span of n times s, timers with slack s need at most about 2n buckets.  Let p be the largest
  * power of two that is not above s, both in units of 1/64 ms.  Each window of s contains a multiple

@@ -97,10 +97,11 @@
  *
  * The limits of stealing.  If a CPU stops in the middle of a batch, the functions of that batch,
  * at most THEAP_BATCH, wait for it: no other CPU knows which of them have been called.  If a CPU
- * stops while it holds the lock of a queue, the queue waits.  If both the owning CPU and the thief
- * stop in the middle of a run, no third CPU runs the queue.  If a thief's CPU stops between the end
- * of its run and the IPI that notifies the owning CPU, a third CPU can steal.  The owning CPU does
- * not run the queue, since it has not been notified.
+ * stops while it holds the lock of a queue, the queue waits.  While a thief's run is on, no other
+ * thief begins a run of the queue, even if that run makes no progress.  So if both the owning CPU
+ * and the thief stop in the middle of a run, no third CPU runs the queue.  If a thief's CPU stops
+ * between the end of its run and the IPI that notifies the owning CPU, a third CPU can steal.  The
+ * owning CPU does not run the queue, since it has not been notified.
  */
 #include <linux/ktime.h>
 #include <linux/minmax.h>
@@ -162,8 +163,10 @@ u64 theap_steal_ns(void)
 /*
  * Is a queue stuck: is a timer overdue by @ns, and has no run made progress for @ns?  @now is the
  * time on the queue's clock, and @monotonic that on CLOCK_MONOTONIC.  A scan calls this function
- * without the lock, and theap_queue_steal() calls it again with the lock.  The queues of this CPU
- * do not count as stuck: this CPU need not steal its own timers.
+ * without the lock, and theap_queue_steal() calls it again with the lock.
+ *
+ * Two kinds of queues do not count as stuck: a queue that a thief runs now, and the queues of this
+ * CPU.  This CPU need not steal its own timers.
  */
 static bool theap_queue_is_stuck(struct theap_queue *queue, s64 now, u64 monotonic, u64 ns)
 {

@@ -46,8 +46,8 @@
  * returns a time that has passed.  That time is a correct result: only events from that time on may
  * be missing.
  *
- * With a manual clock, no CPU runs the queue by itself.  So the sync does not wait: the caller
- * expires what is due.
+ * With a manual clock, no CPU runs the queue by itself.  So the sync does not wait: it expires the
+ * due timers itself, unless another task runs the queue.
  */
 #include <linux/delay.h>
 #include <linux/ktime.h>

@@ -231,11 +231,11 @@ static struct theap_queue *theap_timer_target(const struct theap_timer *timer,
 /*
  * Enqueue a claimed timer that is not queued.
  *
- * A queue is settled if the timer at the top of its heap is WAITING.  If it is not settled, call
- * __theap_clean(), which removes stopped timers from the top, and requeues modified ones.  Do that
- * before the push: if the claimed timer were at the top already, the call would wait for the claim.
- * If the queue was settled, publish the first deadline again only if the push has made it earlier
- * than @first, the published one.
+ * A queue is not settled (owner.h) if, for example, the timer at the top of its heap is stopped or
+ * modified.  If the queue is not settled, call __theap_clean(), which removes stopped timers from
+ * the top, and requeues modified ones.  Do that before the push: if the claimed timer were at the
+ * top already, the call would wait for the claim.  If the queue was settled, publish the first
+ * deadline again only if the push has made it earlier than @first, the published one.
  */
 static void __theap_timer_enqueue(struct theap_claim *claim, struct theap_queue *queue, s64 when)
 	__must_hold(&queue->lock)
@@ -529,8 +529,8 @@ static bool theap_timer_dequeue(struct theap_queue *queue, struct theap_timer *t
  * @timer: the timer; only its own function may start it meanwhile
  *
  * When this call returns, the function of the timer is not running and will not run.  The timer
- * is not queued, but it still has its reservation.  The caller may free the timer after
- * theap_timer_unreserve().
+ * is not queued.  It still has its reservation, unless its function has given the reservation up.
+ * The caller may free the timer after theap_timer_unreserve().
  *
  * Context: task, may sleep; not in the timer's own function.
  * Return: whether the timer was pending.

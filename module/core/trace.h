@@ -95,7 +95,10 @@ TRACE_EVENT(timerheap_init,
 	TP_printk("timer=%p function=%ps", __entry->timer, __entry->function)
 );
 
-/* An event of theap_timer_schedule().  @from, @to: the states before and after the claim */
+/*
+ * An event of theap_timer_schedule().  @from: the state in which the timer was claimed.  @to: the
+ * state that the commit publishes.
+ */
 TRACE_EVENT(timerheap_start,
 
 	TP_PROTO(const struct theap_claim *claim, s64 when),

@@ -37,9 +37,9 @@ void theap_watchdog_wake(void);
  * @first: its first deadline, or the earliest one in its inbox
  *
  * Set the queue's bit in @nonempty, the bitmap of the queues that the watchdog scans.  Wake the
- * watchdog if it would sleep past @first.  A caller stores @first, executes a barrier, and then
- * calls this function, which reads the bitmap and theap_watchdog_until.  The barrier is (K) in
- * arm.c or (P) in owner.c.  Both pair with the barriers (S) and (Q) in watchdog.c.
+ * watchdog if it would sleep past @first.  A caller that publishes @first stores it, executes a
+ * barrier, and then calls this function, which reads the bitmap and theap_watchdog_until.  The
+ * barrier is (K) in arm.c or (P) in owner.c.  Both pair with (S) and (Q) in watchdog.c.
  *
  * Context: any.
  */

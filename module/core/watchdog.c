@@ -50,9 +50,9 @@
  *	  read first, earliest of each
  *
  * Here "until" is theap_watchdog_until of the clock.  The watchdog timer reads only the queues that
- * have their bit set in the bitmap @nonempty (queues.c).  So the code that publishes a deadline
- * first sets the bit of its queue.  Then it executes the barrier (T) in queues.c, and then reads
- * "until".
+ * have their bit set in the bitmap @nonempty (queues.c).  So after (K) or (P), the code that
+ * publishes a deadline tests the bit of its queue.  If the bit is clear, that code sets the bit and
+ * executes the barrier (T) in queues.c.  In both cases, that code then reads "until".
  *
  * Either that code reads the new "until", or the watchdog timer reads the deadline.  In both
  * cases the watchdog is woken if it would sleep past the deadline.  There is one exception.  Call

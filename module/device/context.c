@@ -424,7 +424,8 @@ u64 theap_context_bytes(struct theap_context *context)
 static DEFINE_MUTEX(theap_contexts_lock);
 
 /*
- * The table also has a lock of its own, xa_lock.  The keys of the table are the IDs of the
+ * xa_alloc_cyclic() and xa_erase() change the table under its own spinlock, xa_lock.  So
+ * theap_contexts_add() does not need theap_contexts_lock.  The keys of the table are the IDs of the
  * contexts, which count from 1 and wrap around.
  */
 static DEFINE_XARRAY_FLAGS(theap_contexts, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);

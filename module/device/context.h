@@ -131,7 +131,8 @@ struct theap_context {
 					 * wake @wait and @waits, and to signal @eventfd */
 	struct theap_clock_step clock_step;	/* O: clock_step.h */
 	struct rcu_head rcu;		/* for theap_context_free() */
-	u32 freed;			/* number of the next page of slots that release() frees */
+	u32 freed;			/* number of the next page of slots that
+					 * theap_slots_free_some() frees, after the last close */
 	struct work_struct release;	/* frees the context if a kernel thread closes it last
 					 * (device.c) */
 };
@@ -229,8 +230,9 @@ static inline void theap_context_note_queue(struct theap_context *context,
 
 /*
  * The longest @span of a context: 64 s.  An expired one-shot slot may stay queued for 63/64 of
- * @span.  During that time the program can restart the slot in shared memory, without the ioctl
- * KICK (theap_slot_linger()).  So an idle slot is queued for at most 63 s, plus its slack.
+ * @span (theap_slot_linger()): for at most 63 s, plus its slack.  During that time the program can
+ * restart the slot in shared memory.  With an unchanged slack, the restart needs the ioctl KICK
+ * only if its deadline is before the end of that time.
  */
 #define THEAP_SPAN_MAX		(64LL * NSEC_PER_SEC)
 

@@ -113,8 +113,9 @@ static long theap_ioctl(struct file *file, unsigned int command, unsigned long a
 			return ret;
 	}
 	/*
-	 * A file that is open only for reading must not change anything.  So refuse SETUP: all
-	 * other ioctls that change something fail if the context is not set up.
+	 * Refuse SETUP of a file that is open only for reading: such a file must not change
+	 * anything.  Each open has a context of its own, so no other file sets up this context.
+	 * All other ioctls that change something then fail.
 	 */
 	if (known == TIMERHEAP_IOC_SETUP && !(file->f_mode & FMODE_WRITE))
 		return -EBADF;
@@ -232,7 +233,7 @@ static int theap_open(struct inode *inode, struct file *file)
 
 /*
  * The workqueue that frees contexts closed by kernel threads.  A work item, theap_release_step(),
- * frees only a few pages of slots of a context.  Per NUMA node one item runs at a time.
+ * frees only a few pages of slots of a context.  Per NUMA node at most one item runs at a time.
  */
 static struct workqueue_struct *theap_releases;
 

@@ -105,8 +105,9 @@ int theap_mmap(struct file *file, struct vm_area_struct *vma)
 	if (!theap_context_slots(context))
 		return -EBADFD;
 	/*
-	 * Do not test VM_SHARED, which the kernel does not set if the file is not open for writing.
-	 * A shared mapping of such a file must fail with EACCES below, not with EINVAL here.
+	 * Refuse a private mapping.  A file that is open only for reading has failed with EBADFD
+	 * above, since SETUP refuses it.  So here VM_MAYSHARE and VM_SHARED are both set or both
+	 * clear.
 	 */
 	if (!(vma->vm_flags & VM_MAYSHARE))
 		return -EINVAL;

@@ -88,12 +88,12 @@
  * --------------------------
  *
  * A ticker is a periodic slot.  If a run expires a ticker, and no reader has taken the previous
- * event, the slot backs off: the next check is later than the next deadline
- * (theap_slot_back_off()).  @deadline is still the next deadline.  So the check counts each period,
- * and the protocol of a start, a stop and a KICK is the same.  But a stop does not count the
- * periods since the last check.  A slot with a period of more than half a second does not back off,
- * and neither does one with a manual clock.  The reader that takes the event ends the back-off by a
- * KICK:
+ * event, the slot backs off: the run stores a time in @queued that is later than @deadline, the
+ * next deadline (theap_slot_back_off()).  The next check, at @queued, counts each period from
+ * @deadline on.  The protocol of a start, a stop and a KICK is the same.  But a stop does not count
+ * the periods since the last check.  A slot with a period of more than half a second does not back
+ * off, and neither does one with a manual clock.  The reader that takes the event ends the back-off
+ * by a KICK:
  *
  *	the reader				the kernel, checking
  *	  expirations <- 0	(E)		  queued <- CHECKING

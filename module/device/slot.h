@@ -63,7 +63,7 @@ struct theap_slot_page {
  * @slack:      in nanoseconds; 0: the slack of the context; ignored unless @start is true
  * @user_data:  copied into events; ignored unless @start is true
  * @start:      true for START, which also sets the slack and the user data
- * @if_pending: fail if the timer is not pending
+ * @if_pending: fail if the slot is not pending
  */
 struct theap_arming {
 	s64 deadline;

@@ -262,9 +262,9 @@ int theap_uring_wait(struct io_uring_cmd *uring, u64 key, u32 min, unsigned int 
 }
 
 /*
- * End a WAIT request whose io_uring is closed, or whose task exits.  A pending request ends in this
- * call.  If @completing is set, the request is being issued or completed, and its task work ends
- * it.  The caller holds the io_uring's lock.
+ * End a WAIT request that io_uring cancels: its io_uring is closed, or its task exits or executes a
+ * program.  A pending request ends in this call.  If @completing is set, the request is being
+ * issued or completed, and its task work ends it.  The caller holds the io_uring's lock.
  */
 void theap_uring_wait_end(struct io_uring_cmd *uring, unsigned int issue_flags)
 {

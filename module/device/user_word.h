@@ -20,7 +20,8 @@
  *
  * An operation that succeeds is a full barrier.  An operation that fails stores nothing and orders
  * nothing.  slot.c tries an operation at most THEAP_SLOT_TRIES times with interrupts off.  If all
- * tries fail, an ioctl enables interrupts and tries again.  A check of the slot is repeated later.
+ * tries fail, START, MODIFY, STOP and DRAIN enable interrupts and try again.  A check of the slot,
+ * by a run or by KICK, is repeated later.
  */
 #ifndef THEAP_USER_WORD_H
 #define THEAP_USER_WORD_H

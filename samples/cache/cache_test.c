@@ -183,7 +183,7 @@ static void cache_get_restarts_ttl(struct kunit *test)
 	KUNIT_EXPECT_GE(test, ktime_get() - last, 100 * MS);
 }
 
-static void cache_move_gives_value_a_new_ttl(struct kunit *test)
+static void cache_move_changes_only_the_ttl_of_a_value(struct kunit *test)
 {
 	ktime_t before = ktime_get();
 	u64 ttl = 200 * MS;
@@ -427,7 +427,7 @@ static struct kunit_case cache_cases[] = {
 	KUNIT_CASE(cache_accepts_empty_but_not_too_long_keys_and_values),
 	KUNIT_CASE(cache_values_expire_after_ttl),
 	KUNIT_CASE(cache_get_restarts_ttl),
-	KUNIT_CASE(cache_move_gives_value_a_new_ttl),
+	KUNIT_CASE(cache_move_changes_only_the_ttl_of_a_value),
 	KUNIT_CASE(cache_remove_deletes_value),
 	KUNIT_CASE(cache_full_rejects_new_keys),
 	KUNIT_CASE(cache_drain_returns_each_value_once),

@@ -12,7 +12,8 @@
  *
  * Figures vary from run to run if the machine's clock shows real time.  So compare only
  * figures of one run, by their ratio.  With "selftests/vm/run -c" the clock counts
- * instructions instead, so figures do not vary.
+ * instructions instead.  Then figures vary little, and counts/check compares them with
+ * recorded ones.
  */
 #ifndef BENCH_H
 #define BENCH_H

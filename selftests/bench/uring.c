@@ -57,7 +57,7 @@
 #define KICK_MAX	1024U	/* the most timers in a KICK request */
 #define NONE		UINT32_MAX
 
-/* user_data of requests that are not of a connection. */
+/* user_data of the timeout that ends a turn, of WAIT, and of KICK. */
 #define TURN_DATA	UINT64_MAX
 #define WAIT_DATA	(UINT64_MAX - 1)
 #define KICK_DATA	(UINT64_MAX - 2)	/* a KICK of nr slots has KICK_DATA - nr */
@@ -243,7 +243,10 @@ static void slots_close(void)
 	waiting = false;
 }
 
-/* The program "timeouts, lazy": each connection has a timeout of io_uring. */
+/*
+ * The program "timeouts, lazy": each connection has a timeout of io_uring.  A postpone only stores
+ * the new deadline.  If the timeout expires before that deadline, the program submits it again.
+ */
 
 static void lazy_start(uint32_t connection)
 {
@@ -410,7 +413,7 @@ static void open_ring(void)
 }
 
 /*
- * Start the timeouts one after another, within about @timeout ns.  Then serve for MEASURED ns.
+ * Start the timeouts in 100 steps, within about @timeout ns.  Then serve for MEASURED ns.
  * Return: the time for which the CPU was busy in these MEASURED ns, in percent.
  */
 static double measure(void)

@@ -43,11 +43,12 @@ static s64 bucket_deadline(s64 from_now)
 /*
  * The window of a timer is the time from its deadline to the end of its slack.  The core counts
  * time in units of 1/64 ms, and rounds the deadline up to the roundest number of units in the
- * window: the one that the largest power of 2 divides.  Slack below THEAP_SLACK_MIN, a little more
- * than a unit, counts as 0.  Then the deadline is not rounded.  No deadline is rounded up beyond
+ * window: the one that the largest power of 2 divides.  If the deadline is a whole number of units,
+ * the end of the slack is not in the window.  Slack below THEAP_SLACK_MIN, a little more than a
+ * unit, counts as 0.  Then the deadline is not rounded.  No deadline is rounded up beyond
  * THEAP_NEVER.
  */
-static void bucket_deadline_is_multiple_of_largest_power_of_2_within_slack(struct kunit *test)
+static void bucket_deadline_is_time_within_slack_that_largest_power_of_2_divides(struct kunit *test)
 {
 	KUNIT_EXPECT_EQ(test, round_up_by(5, 0), 5);
 	KUNIT_EXPECT_EQ(test, round_up_by(5, THEAP_SLACK_MIN - 1), 5);
@@ -611,7 +612,7 @@ static void bucket_count_is_at_most_one_per_ms_with_1_ms_of_slack(struct kunit *
 }
 
 static struct kunit_case bucket_cases[] = {
-	KUNIT_CASE(bucket_deadline_is_multiple_of_largest_power_of_2_within_slack),
+	KUNIT_CASE(bucket_deadline_is_time_within_slack_that_largest_power_of_2_divides),
 	KUNIT_CASE(bucket_timers_with_equal_rounded_deadlines_share_heap_entry),
 	KUNIT_CASE(bucket_timers_expire_once),
 	KUNIT_CASE(bucket_stopped_timer_is_removed_when_its_bucket_is_due),

@@ -18,8 +18,9 @@
 
 /*
  * Charge @used ns of CPU time to a limit of 5 %.  At 5 %, each ns of use needs 20 ns to be repaid:
- * the charge moves *@until, the time at which all use is repaid, ahead by 20 * @used.  @now is the
- * current time.  The limit saves at most @saved ns of unused time.
+ * the charge moves *@until, the time at which all use is repaid, ahead by 20 * @used.  But the
+ * charge moves *@until to at most THEAP_THROTTLE_MAX after @now, the current time.  The limit saves
+ * at most @saved ns of unused time.
  * Return: how many ns *@until is ahead of @now; 0: it is not ahead.
  */
 static u64 charge(u64 *until, u64 now, u64 used, u64 saved)

@@ -322,8 +322,9 @@ void test_run(void)
 
 /*
  * Run the queue, and wait until the hrtimer is armed, but for at most 1000 sleeps of 0.1 to 0.2 ms.
- * On a slow machine the run may use too much CPU time, and its queue is throttled for a while.
- * Then the hrtimer is armed when the throttling ends, or when a later run ends.
+ * Mostly the end of the run arms the hrtimer.  On a slow machine the run may use too much CPU time,
+ * and its queue is throttled for a while.  Then the function of @resume, a second hrtimer, ends the
+ * throttling: it arms the first hrtimer, or begins another run.
  */
 void test_run_until_armed(void)
 {

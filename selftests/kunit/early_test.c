@@ -128,8 +128,9 @@ static void early_bucket_timers_expire_once_and_not_before_deadline(struct kunit
 		KUNIT_ASSERT_EQ(test, t[i].early, 0);
 	}
 	/*
-	 * @checked counts the calls of expire(): one for each timer, at its deadline.  There was no
-	 * call when the timer's early bucket was due, which is before the deadline.
+	 * For timers without a check() operation, @checked counts the calls of expire(): one for
+	 * each timer, at its deadline.  There was no call when the timer's early bucket was due,
+	 * which is before the deadline.
 	 */
 	KUNIT_EXPECT_EQ(test, queue->count.checked, nr);
 	for (i = 0; i < nr; i++)
@@ -204,9 +205,10 @@ static void early_bucket_timers_expire_in_order_of_deadlines_if_run_is_late(stru
 {
 	struct test_timer *t = test_crowd(test, 2);
 	/*
-	 * Timers share a bucket if their deadlines are in the same span of 2^20 ns.  A span begins
-	 * at each multiple of 2^20 ns.  @deadline is a multiple of 2^21, and so of 2^20: a span
-	 * begins at @deadline, and @deadline + 1 is in that span, too.
+	 * Timers that are due in 134 to 268 ms share an early bucket if their deadlines are in the
+	 * same span of 2^20 ns.  A span begins at each multiple of 2^20 ns.  @deadline is a
+	 * multiple of 2^21, and so of 2^20: a span begins at @deadline, and @deadline + 1 is in
+	 * that span, too.
 	 */
 	s64 deadline = (test_now() + 200 * NSEC_PER_MSEC) & ~((1LL << 21) - 1);
 
@@ -334,7 +336,7 @@ static const struct theap_timer_ops idle_ops = { .expire = idle_expire, .functio
  * check, a day ahead.  The run gives the timer no heap entry of its own for that time.  The run
  * puts the timer into an early bucket, which is due before its timers.
  */
-static void early_bucket_receives_expired_timer_if_its_next_check_is_far_ahead(struct kunit *test)
+static void early_bucket_gets_timer_queued_after_expiry_for_check_far_ahead(struct kunit *test)
 {
 	struct test_timer *t = test_crowd(test, 1);
 
@@ -364,7 +366,10 @@ static void early_timers_each_in_own_bucket_expire_in_order_if_run_is_late(struc
 	unsigned int i, used;
 	s64 now;
 
-	/* The first timer with a far deadline lets the queue allocate buckets. */
+	/*
+	 * This start sets @wanted if few buckets are spare, and takes a spare bucket.  Then
+	 * test_get_spare_buckets() allocates more: each timer of the loop below needs a bucket.
+	 */
 	test_start_slack(&t[nr], test_now() + FAR, 0);
 	test_get_spare_buckets(test, test_queue());
 	local_bh_disable();
@@ -480,7 +485,7 @@ static void start_and_move(struct test_timer *t, unsigned int nr, s64 at)
  * timer has the same deadline as the one that left just before.  Then the timer gets a bucket that
  * is due at that deadline, as t[1] and t[2] do.
  */
-static void early_bucket_moves_timers_with_equal_deadlines_into_another_bucket(struct kunit *test)
+static void early_timer_due_soon_gets_bucket_if_previous_timer_has_same_deadline(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_crowd(test, 5);
@@ -558,8 +563,9 @@ static void early_bucket_with_many_timers_delays_no_due_timer_outside_it(struct 
 	KUNIT_EXPECT_EQ(test, t[nr + 2].early, 1);
 	/*
 	 * The bucket of t[0] still has timers, and is due again 1 ns after the time of the batch.
-	 * theap_sync() waits until the first deadline of each queue is later than the time at which
-	 * the call began.  So a call that began before the batch does not wait for that bucket.
+	 * theap_sync() waits, 1 ms at most, until the first deadline of each queue is later than
+	 * the time at which the call began.  So a call that began before the batch does not wait
+	 * for that bucket.
 	 */
 	KUNIT_EXPECT_EQ(test, queue->first, queue->run.now + 1);
 	local_bh_enable();
@@ -695,11 +701,11 @@ static struct kunit_case early_cases[] = {
 	KUNIT_CASE(early_bucket_that_was_freed_gets_no_more_timers),
 	KUNIT_CASE(early_timer_moves_to_another_early_bucket_if_check_postpones_it),
 	KUNIT_CASE(early_timer_is_dequeued_if_its_operations_return_no_next_deadline),
-	KUNIT_CASE(early_bucket_receives_expired_timer_if_its_next_check_is_far_ahead),
+	KUNIT_CASE(early_bucket_gets_timer_queued_after_expiry_for_check_far_ahead),
 	KUNIT_CASE(early_timers_each_in_own_bucket_expire_in_order_if_run_is_late),
 	KUNIT_CASE(early_queue_of_many_timers_keeps_spare_buckets_after_trim),
 	KUNIT_CASE(early_timer_deadline_ignores_slack_set_after_start),
-	KUNIT_CASE(early_bucket_moves_timers_with_equal_deadlines_into_another_bucket),
+	KUNIT_CASE(early_timer_due_soon_gets_bucket_if_previous_timer_has_same_deadline),
 	KUNIT_CASE(early_timers_due_soon_get_no_bucket_if_few_buckets_are_spare),
 	KUNIT_CASE(early_bucket_with_many_timers_delays_no_due_timer_outside_it),
 	KUNIT_CASE(early_bucket_that_is_due_gets_no_more_timers),

@@ -139,7 +139,7 @@ static void hotplug_online_callback_leaves_queue_on_cpu_that_suits_it_best(struc
  * becomes a housekeeping CPU again.  The reason: with heaps=1, as here, all housekeeping CPUs
  * have the same rank for the queue.
  */
-static void hotplug_queue_moves_from_isolated_cpu_and_does_not_return(struct kunit *test)
+static void hotplug_queue_of_isolated_cpu_stays_on_new_cpu_when_isolation_ends(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
 	struct theap_queue *queue = test_queue();
@@ -182,7 +182,7 @@ static struct kunit_case hotplug_cases[] = {
 	KUNIT_CASE(hotplug_timers_expire_once_if_hand_over_interrupts_extraction),
 	KUNIT_CASE(hotplug_timers_expire_after_hand_over_of_queue_to_another_cpu),
 	KUNIT_CASE(hotplug_online_callback_leaves_queue_on_cpu_that_suits_it_best),
-	KUNIT_CASE(hotplug_queue_moves_from_isolated_cpu_and_does_not_return),
+	KUNIT_CASE(hotplug_queue_of_isolated_cpu_stays_on_new_cpu_when_isolation_ends),
 	KUNIT_CASE(hotplug_two_different_cpus_are_chosen_for_queues_of_offline_cpu),
 	{}
 };

@@ -99,7 +99,7 @@ static void add_node(struct kunit *test, struct model *model, u32 i, u32 list, u
  * free, a node can still move from a list to the heap, and back.  The removal frees one position,
  * and the addition needs one.
  */
-static void list_node_moves_between_list_and_heap_if_heap_memory_is_full(struct kunit *test)
+static void list_node_moves_between_list_and_heap_even_if_heap_memory_is_full(struct kunit *test)
 {
 	struct model *model = kunit_kzalloc(test, sizeof(*model), GFP_KERNEL);
 	u32 i, nr = 0;
@@ -169,8 +169,9 @@ static void list_nodes_move_out_of_a_segment_before_trim_frees_it(struct kunit *
  * Each step picks a node, and removes it if it is in a list or the heap.  Then the step may add
  * the node.  Three phases of 7000 steps follow each other, again and again.  In the first, each
  * step adds its node to a list.  In the second, half of the steps add it to the heap instead.  In
- * the third, only 1 step in 8 adds its node, to a list.  A node that moves between a list and the
- * heap needs no free position.
+ * the third, only 1 step in 8 adds its node, to a list.  The removal of a node frees one position
+ * of the heap's memory, and the addition uses one.  So the test grows the heap only in a step whose
+ * node was in neither a list nor the heap.
  */
 static void list_random_moves_to_and_from_heap_agree_with_model(struct kunit *test)
 {
@@ -210,7 +211,7 @@ static void list_random_moves_to_and_from_heap_agree_with_model(struct kunit *te
 }
 
 static struct kunit_case list_cases[] = {
-	KUNIT_CASE(list_node_moves_between_list_and_heap_if_heap_memory_is_full),
+	KUNIT_CASE(list_node_moves_between_list_and_heap_even_if_heap_memory_is_full),
 	KUNIT_CASE(list_nodes_move_out_of_a_segment_before_trim_frees_it),
 	KUNIT_CASE(list_random_moves_to_and_from_heap_agree_with_model),
 	{}

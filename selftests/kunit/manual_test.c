@@ -27,9 +27,12 @@ static struct {
 	struct theap_account account;	/* counts the memory of the queue */
 	struct theap_queue *queue;
 	u64 user_now;		/* the time of the clock, as programs read it */
-	/* Time of the last expiry; for postponed_expire() the time at which it must be called. */
+	/*
+	 * Time of the last call of expire_at_deadline().  In the test of postponed_expire(), the
+	 * time at which each call of that function must be made.
+	 */
 	s64 last;
-	u32 checks;		/* calls of the expire() operations below, which check timers */
+	u32 checks;		/* calls of expire_at_deadline() and postponed_expire() */
 	u32 wrong;		/* how many of these calls were made at a wrong time */
 } manual;
 

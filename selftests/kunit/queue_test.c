@@ -165,7 +165,10 @@ static void queue_throttling_ends_without_run_if_nothing_is_due(struct kunit *te
 	test_start(t, test_now());
 	theap_queue_run(queue);
 	used = usage->used;
-	/* The start has armed the hrtimer, which would begin a run during the throttling. */
+	/*
+	 * Cancel @hrtimer, which the start has armed: it would begin a run during the throttling.
+	 * Another hrtimer, @resume, ends the throttling.
+	 */
 	hrtimer_cancel(&queue->hrtimer);
 	/*
 	 * Keep softirqs off past the end of the throttling, so that its interrupt is late.  The CPU
@@ -459,7 +462,7 @@ static void queue_waker_is_called_once_per_run(struct kunit *test)
  * second run request the waker, that run calls it, too.  Here 9 timers of the second run request
  * the waker, and the second run calls it once.
  */
-static void queue_run_calls_its_callback_even_if_a_stuck_run_has_the_same_one(struct kunit *test)
+static void queue_run_calls_waker_even_if_run_on_stuck_cpu_has_same_waker(struct kunit *test)
 {
 	struct theap_waker shared = { .function = count_wake };
 	struct theap_waker unshared = { .function = count_wake };
@@ -492,7 +495,7 @@ static void count_slow_wake(struct theap_waker *waker)
  * take is charged to the CPU budget.  So a run is throttled before it has called 2 * THEAP_BATCH
  * wakers.
  */
-static void queue_run_charges_time_of_requested_callbacks_to_cpu_budget(struct kunit *test)
+static void queue_run_charges_cpu_budget_for_callbacks_that_functions_request(struct kunit *test)
 {
 	const unsigned int nr = 1000;
 	struct theap_waker *wakers = kunit_kcalloc(test, nr, sizeof(*wakers), GFP_KERNEL);
@@ -724,9 +727,9 @@ static struct kunit_case queue_cases[] = {
 	KUNIT_CASE(queue_start_stop_and_postpone_work_despite_extraction_holes),
 	KUNIT_CASE(queue_stop_sync_dequeues_timer_despite_hole_at_end_of_heap),
 	KUNIT_CASE(queue_waker_is_called_once_per_run),
-	KUNIT_CASE(queue_run_calls_its_callback_even_if_a_stuck_run_has_the_same_one),
+	KUNIT_CASE(queue_run_calls_waker_even_if_run_on_stuck_cpu_has_same_waker),
 	KUNIT_CASE(queue_run_calls_wakers_before_it_expires_newly_due_timers),
-	KUNIT_CASE(queue_run_charges_time_of_requested_callbacks_to_cpu_budget),
+	KUNIT_CASE(queue_run_charges_cpu_budget_for_callbacks_that_functions_request),
 	KUNIT_CASE(queue_run_is_throttled_if_function_restarts_timer_at_past_deadline),
 	KUNIT_CASE(queue_stop_sync_waits_for_function),
 	{}

@@ -232,9 +232,9 @@ static void slot_period_is_clamped_to_limits(struct kunit *test)
 }
 
 /*
- * A ticker is a periodic slot.  While its event is unread, the kernel saves interrupts: it checks
- * the ticker only after 1, 2, 4, 8, ... periods, and at least once a second.  Each check sets
- * @deadline to the next period, and no period is lost.
+ * A ticker is a periodic slot, here with a period of 1 ms.  While the ticker's event is unread, the
+ * kernel saves interrupts: it checks the ticker only after 1, 2, 4, 8, ... periods, and at least
+ * once a second.  Each check sets @deadline to the next period, and no period is lost.
  */
 static void slot_unread_ticker_backs_off(struct kunit *test)
 {
@@ -295,10 +295,10 @@ static void slot_ticker_does_not_back_off_if_reader_has_taken_its_event(struct k
 }
 
 /*
- * Whatever count and period a program writes, the next check follows within a second.  If one
- * period is longer than a second, the check follows after that period.
+ * Whatever a program stores to @expirations and @period, the next check follows within a second.
+ * If one period is longer than a second, the check follows after that period.
  */
-static void slot_back_off_lasts_at_most_one_second_or_one_period(struct kunit *test)
+static void slot_back_off_lasts_at_most_1_second_or_1_period_if_longer(struct kunit *test)
 {
 	static const u64 counts[] = { 1, 2, 1000000, S64_MAX, U64_MAX - 1 };
 	struct theap_slot_timer *st = slot_make(test);
@@ -499,7 +499,10 @@ static void slot_check_adds_expirations_that_earlier_check_failed_to_add(struct 
 	KUNIT_EXPECT_EQ(test, slot->expired_deadline, T0 + 2 * period);
 }
 
-/* After contention a KICK tries again, until it has added the expirations or its task is killed. */
+/*
+ * If contention keeps a KICK from adding to @expirations, the KICK tries again, until it has added
+ * the expirations or its task is killed.
+ */
 static void slot_kick_retries_until_it_has_added_expirations_to_count(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
@@ -592,9 +595,10 @@ static void slot_drain_adds_expirations_to_count_if_check_could_not_add_them(str
 }
 
 /*
- * If an atomic operation of START fails for contention, START tries again.  Before START changes a
- * pending slot, it adds to @expirations those that a check could not add.  If the slot is idle,
- * START discards the expirations that no reader has taken.
+ * If contention keeps START from adding or discarding expirations, or from storing the deadline,
+ * START tries again.  Before START changes a pending slot, it adds to @expirations those that a
+ * check could not add.  If the slot is idle, START discards the expirations that no reader has
+ * taken.
  */
 static void slot_start_adds_expirations_to_count_if_check_could_not_add_them(struct kunit *test)
 {
@@ -619,7 +623,10 @@ static void slot_start_adds_expirations_to_count_if_check_could_not_add_them(str
 	KUNIT_EXPECT_EQ(test, slot->expirations, 1);
 	KUNIT_EXPECT_EQ(test, slot->deadline, FAR);
 	KUNIT_EXPECT_EQ(test, slot->queued, FAR);
-	/* If a START with a past deadline meets contention, a later check expires the slot. */
+	/*
+	 * START stores a past deadline, but contention keeps it from expiring the slot.  START does
+	 * not try to expire the slot again: a later check expires it.
+	 */
 	contended_adds = 1;
 	contended_cmpxchgs = 1;
 	/*
@@ -652,10 +659,11 @@ static s64 expire_at(struct theap_slot_timer *st, s64 now)
 
 /*
  * If a call queues a one-shot slot, or moves its check earlier, the context's @span becomes the
- * time until the deadline.  A postponement does not change @span.  In a crowded queue, one with
- * THEAP_CROWD or more entries, an expired one-shot slot stays queued for 63/64 of @span.  If the
- * program restarts the slot with the same timeout, the slot is still queued, for a time before the
- * new deadline.  So the kernel reads that deadline in time, without a KICK.  If 63/64 of @span is
+ * time until the deadline.  @span stays as it is if it differs from that time by at most an eighth.
+ * A postponement does not change @span.  In a crowded queue, one with THEAP_CROWD or more heap
+ * entries and list nodes, an expired one-shot slot stays queued for 63/64 of @span.  If the program
+ * restarts the slot with the same timeout, the slot is still queued, for a time before the new
+ * deadline.  So the kernel reads that deadline in time, without a KICK.  If 63/64 of @span is
  * shorter than THEAP_EARLY_SPAN, the slot does not stay queued.
  */
 static void slot_stays_queued_after_expiry_if_its_queue_has_many_timers(struct kunit *test)
@@ -728,7 +736,7 @@ static struct kunit_case slot_cases[] = {
 	KUNIT_CASE(slot_period_is_clamped_to_limits),
 	KUNIT_CASE(slot_unread_ticker_backs_off),
 	KUNIT_CASE(slot_ticker_does_not_back_off_if_reader_has_taken_its_event),
-	KUNIT_CASE(slot_back_off_lasts_at_most_one_second_or_one_period),
+	KUNIT_CASE(slot_back_off_lasts_at_most_1_second_or_1_period_if_longer),
 	KUNIT_CASE(slot_does_not_back_off_if_check_cannot_add_to_expiration_count),
 	KUNIT_CASE(slot_back_off_stores_next_check_time_with_namespace_offset),
 	KUNIT_CASE(slot_fields_agree_with_timer_after_start_modify_stop),

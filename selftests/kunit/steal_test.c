@@ -153,7 +153,7 @@ static void steal_skips_running_queue(struct kunit *test)
 }
 
 /*
- * @preempted: the timers of steal_continues_preempted_run()
+ * @preempted: the timers of steal_expires_due_timers_except_batch_of_preempted_run()
  *
  * scan_in_function() sets the other variables:
  * @deferred:              whether the thief has deferred the first timer to a later time, since the
@@ -202,7 +202,7 @@ static void scan_in_function(struct test_timer *t)
  * If the run of the owning CPU makes no progress, a thief runs the queue.  The thief expires all
  * timers that are due, except those of the batch that the owning CPU's run has collected.
  */
-static void steal_continues_preempted_run(struct kunit *test)
+static void steal_expires_due_timers_except_batch_of_preempted_run(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	unsigned int i, nr = 3 * THEAP_BATCH;
@@ -389,7 +389,7 @@ static void steal_thief_resumes_its_throttled_run(struct kunit *test)
  * If a thief's CPU gets stuck after a throttled run, it cannot resume the run.  When the
  * owning CPU recovers, it expires the remaining timers.
  */
-static void steal_owning_cpu_resumes_after_stuck_thief(struct kunit *test)
+static void steal_owning_cpu_resumes_throttled_run_of_stuck_thief(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	unsigned int nr = 10 * THEAP_BATCH;
@@ -419,7 +419,7 @@ static void steal_owning_cpu_resumes_after_stuck_thief(struct kunit *test)
  * timer of each queue exceeds the budget.  The first scan steals only the first queue.  The
  * next scan steals only the second queue, although the first queue has an overdue timer again.
  */
-static void steal_scan_ends_when_budget_is_exceeded(struct kunit *test)
+static void steal_scan_ends_when_stolen_run_exceeds_cpu_budget(struct kunit *test)
 {
 	struct theap_queue *other = theap_queues_get(theap_kernel_account, THEAP_BOOTTIME, 0);
 	struct theap_queue *queue = test_queue();
@@ -619,15 +619,15 @@ static struct kunit_case steal_cases[] = {
 	KUNIT_CASE(steal_runs_overdue_queue_once),
 	KUNIT_CASE(steal_skips_recently_due_queue),
 	KUNIT_CASE(steal_skips_running_queue),
-	KUNIT_CASE(steal_continues_preempted_run),
+	KUNIT_CASE(steal_expires_due_timers_except_batch_of_preempted_run),
 	KUNIT_CASE(steal_thief_notifies_owning_cpu_of_next_deadline_after_run),
 	KUNIT_CASE(steal_skips_own_queue),
 	KUNIT_CASE(steal_us_of_0_switches_stealing_off),
 	KUNIT_CASE(steal_us_below_minimum_counts_as_minimum),
 	KUNIT_CASE(steal_skips_throttled_queue),
 	KUNIT_CASE(steal_thief_resumes_its_throttled_run),
-	KUNIT_CASE(steal_owning_cpu_resumes_after_stuck_thief),
-	KUNIT_CASE(steal_scan_ends_when_budget_is_exceeded),
+	KUNIT_CASE(steal_owning_cpu_resumes_throttled_run_of_stuck_thief),
+	KUNIT_CASE(steal_scan_ends_when_stolen_run_exceeds_cpu_budget),
 	KUNIT_CASE(steal_scans_at_most_once_per_steal_us),
 	KUNIT_CASE(steal_scan_follows_sooner_if_parameter_steal_us_is_reduced),
 	KUNIT_CASE(steal_scan_after_run_also_steals_queues_of_other_clocks),

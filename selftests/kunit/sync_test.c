@@ -138,7 +138,7 @@ static void sync_can_read_earliest_deadline_of_batch_during_function_calls(struc
  * A CPU may get stuck while it calls the functions of a batch, a group of due timers.  Then a sync
  * returns the earliest deadline of that batch.
  */
-static void sync_returns_earliest_deadline_of_stuck_batch(struct kunit *test)
+static void sync_returns_earliest_deadline_of_batch_if_its_cpu_is_stuck(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 1);
@@ -159,8 +159,8 @@ static void sync_returns_earliest_deadline_of_stuck_batch(struct kunit *test)
 
 /*
  * A run defers a due timer, that is, requeues it for a later time, if another run has yet to call
- * the timer's function.  Until that function is called, the time that a sync returns is not later
- * than the deadline of the timer.
+ * the timer's function.  Until a later run has expired the deferred timer and called its function,
+ * a sync returns no time later than the timer's deadline.
  */
 static void sync_result_is_not_later_than_deadline_of_timer_that_a_run_deferred(struct kunit *test)
 {
@@ -316,7 +316,7 @@ static struct kunit_case sync_cases[] = {
 	KUNIT_CASE(sync_returns_deadline_of_stopped_timer_still_in_heap),
 	KUNIT_CASE(sync_returns_new_earlier_deadline_of_timer_in_inbox),
 	KUNIT_CASE(sync_can_read_earliest_deadline_of_batch_during_function_calls),
-	KUNIT_CASE(sync_returns_earliest_deadline_of_stuck_batch),
+	KUNIT_CASE(sync_returns_earliest_deadline_of_batch_if_its_cpu_is_stuck),
 	KUNIT_CASE(sync_result_is_not_later_than_deadline_of_timer_that_a_run_deferred),
 	KUNIT_CASE(sync_ignores_time_to_which_a_run_deferred_timer_before_clock_step),
 	KUNIT_CASE(sync_waits_until_run_has_called_all_functions),

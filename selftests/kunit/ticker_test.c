@@ -35,13 +35,13 @@ static void ticker_has_one_run_per_period(struct kunit *test)
  * gets a heap entry of its own.  The next ones share a bucket, which is due at their deadline, not
  * before it: so each period still needs only one run.
  */
-static void tickers_with_equal_next_deadlines_share_a_bucket(struct kunit *test)
+static void tickers_with_equal_next_deadlines_share_a_bucket_except_the_first(struct kunit *test)
 {
 	struct test_timer *t = test_crowd(test, 4);
 	unsigned int i, shared = 0;
 	s64 now;
 
-	/* The first timer with a far deadline lets the queue allocate buckets. */
+	/* The start of t[3], into an early bucket, requests spare buckets.  Allocate them. */
 	test_start_slack(&t[3], test_now() + DAY, 0);
 	test_get_spare_buckets(test, test_queue());
 	local_bh_disable();
@@ -67,11 +67,12 @@ static void tickers_with_equal_next_deadlines_share_a_bucket(struct kunit *test)
 }
 
 /*
- * If tickers could share a bucket, but none is spare, the next start lets the queue allocate
- * buckets.  The tickers do not request early buckets, which are due before their timers: the
- * deadlines of the tickers are too near.  So only the equal deadlines can cause the request.
+ * If tickers could share a bucket, but few buckets are spare, the next start lets the queue
+ * allocate buckets.  The spare buckets are kept for timers with far deadlines.  The tickers do not
+ * request early buckets, which are due before their timers: the deadlines of the tickers are too
+ * near.  So only the equal deadlines can cause the request.
  */
-static void tickers_with_equal_next_deadlines_request_bucket_if_none_is_spare(struct kunit *test)
+static void tickers_with_equal_next_deadlines_request_buckets_if_few_are_spare(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_crowd(test, 3);
@@ -100,8 +101,11 @@ static void tickers_with_equal_next_deadlines_request_bucket_if_none_is_spare(st
 	KUNIT_EXPECT_EQ(test, shared, 2);
 }
 
-/* In a small queue, tickers with equal deadlines get heap entries: a bucket would save little. */
-static void tickers_of_queue_without_early_buckets_request_no_bucket(struct kunit *test)
+/*
+ * In a small queue, tickers with equal deadlines request no bucket, since a bucket would save
+ * little.  The queue has no bucket here, so each ticker gets a heap entry.
+ */
+static void tickers_with_equal_next_deadlines_in_small_queue_request_no_bucket(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 3);
@@ -125,9 +129,9 @@ static void tickers_of_queue_without_early_buckets_request_no_bucket(struct kuni
 
 static struct kunit_case ticker_cases[] = {
 	KUNIT_CASE(ticker_has_one_run_per_period),
-	KUNIT_CASE(tickers_with_equal_next_deadlines_share_a_bucket),
-	KUNIT_CASE(tickers_with_equal_next_deadlines_request_bucket_if_none_is_spare),
-	KUNIT_CASE(tickers_of_queue_without_early_buckets_request_no_bucket),
+	KUNIT_CASE(tickers_with_equal_next_deadlines_share_a_bucket_except_the_first),
+	KUNIT_CASE(tickers_with_equal_next_deadlines_request_buckets_if_few_are_spare),
+	KUNIT_CASE(tickers_with_equal_next_deadlines_in_small_queue_request_no_bucket),
 	{}
 };
 

@@ -38,7 +38,7 @@ static void user_contexts_with_equal_identity_share_one_user(struct kunit *test)
 }
 
 /* The work item frees an idle user. */
-static void user_is_freed_when_idle(struct kunit *test)
+static void user_without_context_is_freed_by_work_item(struct kunit *test)
 {
 	struct theap_user *user = user_make(test);
 
@@ -87,7 +87,7 @@ static void user_with_queued_work_item_is_not_freed(struct kunit *test)
 
 static struct kunit_case user_cases[] = {
 	KUNIT_CASE(user_contexts_with_equal_identity_share_one_user),
-	KUNIT_CASE(user_is_freed_when_idle),
+	KUNIT_CASE(user_without_context_is_freed_by_work_item),
 	KUNIT_CASE(user_that_gets_a_new_context_is_not_freed),
 	KUNIT_CASE(user_with_queued_work_item_is_not_freed),
 	{}

@@ -157,7 +157,7 @@ static void watchdog_is_woken_by_start_even_if_hrtimer_is_armed_earlier(struct k
 
 /*
  * If a timer is started while an expiry run is in progress, the start wakes the watchdog.  The CPU
- * of the run may get stuck, and then only the watchdog finds the timer.
+ * of the run may get stuck, and then the watchdog must find the timer.
  */
 static void watchdog_is_woken_by_timer_start_during_expiry_run(struct kunit *test)
 {

@@ -38,7 +38,7 @@ struct object {
 	unsigned int called;
 	/*
 	 * The result of a start after the release: -ESHUTDOWN is correct.  0 is an error: the
-	 * start, or a second release, has succeeded.
+	 * release has failed, or the start or a second release has succeeded.
 	 */
 	int refused;
 };
@@ -299,8 +299,8 @@ static bool free_stopped(void)
 }
 
 /*
- * Free a timer with preemption off.  After the report of debug objects, timerheap only stops the
- * timer: to destroy the timer, timerheap would have to sleep.
+ * Free the memory of a timer with preemption off.  In kfree(), debug objects report this, and call
+ * timerheap_fixup_free().  That function only stops the timer, since timerheap_destroy() may sleep.
  */
 static bool free_atomic(void)
 {

@@ -106,9 +106,9 @@ inline expire_due() {
 }
 
 /*
- * The deadline @seen is later than run_now: choose @next, the time of the next check.  Mostly
- * slot.c checks the slot at its deadline.  But while the event of a periodic slot is unread, slot.c
- * checks the slot later than its deadline.  For that case the model may choose LAST.
+ * The deadline @seen is later than run_now: choose @next, the time of the next check.  slot.c
+ * chooses @seen.  But after an expiry of a periodic slot whose previous event is unread, slot.c may
+ * choose a time after the next deadline.  The model includes that case here: it may choose LAST.
  */
 inline next_check() {
 	if

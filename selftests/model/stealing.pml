@@ -423,7 +423,8 @@ end:	do
 
 /*
  * The owning CPU: its softirqs run the queue when the hrtimer @hrtimer or @resume expires, and
- * serve watchdog timer 0.  The handler of the notification IPI arms the hrtimer, or defers the run.
+ * serve watchdog timer 0.  The handler of the notification IPI arms the hrtimer, or defers the
+ * notification: it arms @resume instead.
  */
 
 proctype softirq() provided (stuck != OWNING_CPU) {
@@ -533,9 +534,10 @@ proctype clock() { now = SOON }
 
 /*
  * The macro watched is asserted when no process can take a step.  If there is a first deadline, at
- * least one watchdog timer, A, must expire before that deadline.  So must the other one, B, with
- * one exception: B is on the stuck CPU, and the watchdog sleeps (@until is not S64_MIN).  Then A
- * moves B when A expires.  If the watchdog does not sleep, A must have moved B already.
+ * least one watchdog timer, A, must expire before that deadline.  If the model has 2 watchdog
+ * timers, so must the other one, B, with one exception: B is on the stuck CPU, and the watchdog
+ * sleeps (@until is not S64_MIN).  Then A moves B when A expires.  If the watchdog does not sleep,
+ * A must have moved B already.
  */
 #define will_expire(i)	(expires[i] <= until && !cpu_is_stuck(i))
 #define may_miss(i)	(cpu_is_stuck(i) && until != S64_MIN)
@@ -558,7 +560,10 @@ init {
 		run other_cpu(); run stall(); run user();
 		if :: run clock() :: true fi
 	}
-	/* No process can take a step.  The stuck CPU's processes may wait until it recovers. */
+	/*
+	 * No process can take a step.  The statement "stuck = NO_CPU" below lets the stuck CPU
+	 * recover: processes of this CPU then take the steps that they have left.
+	 */
 	timeout ->
 	assert(!lock);
 	assert(wanted > now);

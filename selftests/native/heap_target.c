@@ -115,11 +115,12 @@ static void trim(void)
 }
 
 /*
- * Continue the bulk extraction that theap_extract_begin() has begun: visit entries with keys up to
- * @now, until none is left or @budget is 0.  Remove such an entry if @remove is true, otherwise
- * give it a later key.  @now may be less than in the previous call.
+ * Continue the bulk extraction that theap_extract_begin() has begun: visit due entries, until the
+ * extraction ends or @budget is 0.  An entry is due if its key is at most @now, and at most
+ * @extract_until of the heap.  Remove each due entry if @remove is true, otherwise give it a later
+ * key.  @now may be less than in the previous call.
  *
- * Each such entry takes 1 from @budget.  An entry of this heap has up to four children, which the
+ * Each due entry takes 1 from @budget.  An entry of this heap has up to four children, which the
  * extraction reads as one group.  Each group takes 1 from @budget, too, even if no child is due.
  */
 static void extract(s64 now, unsigned int budget, bool remove)

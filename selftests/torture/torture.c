@@ -9,9 +9,10 @@
  *
  * Each timer counts what happens to it, in plain fields.  The state of the timer serves as the
  * lock of most of these fields.  A CPU writes such a field only while it has claimed the timer for
- * a change (state MODIFYING) or expires the timer (state RUNNING).  If two CPUs had a timer at
- * once, the counts would not balance, and KCSAN would report a race.  These equations must hold for
- * each timer that is freed, and at the end for the sums of all timers:
+ * a change (state MODIFYING) or expires the timer (state RUNNING).  After the timer's last stop,
+ * the thread that frees the timer also writes such fields.  If two CPUs had a timer at once, the
+ * counts would not balance, and KCSAN would report a race.  These equations must hold for each
+ * timer that is freed, and at the end for the sums of all timers:
  *
  *	armed = stopped + expired	no expiry is lost or counted twice
  *	called = expired			the function was called once per expiry
@@ -20,7 +21,7 @@
  *
  * - no timer expires before its deadline;
  * - no timer is queued later than its slack allows, unless the core has deferred the timer.  The
- *   core does so if the timer's function has not yet ended for an earlier expiry;
+ *   core does so only if the timer's function has not yet ended for an earlier expiry;
  * - the function of a timer never runs on two CPUs at once, and does not run after
  *   theap_timer_stop_sync() has returned.
  *
@@ -79,7 +80,8 @@ struct counts {
  *
  *	C  constant
  *	S  the state of the timer: a CPU writes the field only while it has claimed the timer for
- *	   a change (state MODIFYING) or expires the timer (state RUNNING)
+ *	   a change (state MODIFYING) or expires the timer (state RUNNING).  After the timer's last
+ *	   stop, the thread that frees the timer also writes the field.
  *	F  the timer's function: only the function writes the field, and runs on one CPU at a time
  */
 struct torture_timer {
@@ -161,9 +163,9 @@ static s64 random_slack(struct rnd_state *random)
 }
 
 /*
- * If the function of a due timer still runs or has yet to run for an earlier expiry, the core
- * defers the timer: the function must not run on two CPUs at once.  The core queues the timer again
- * this much later.
+ * If another expiry run is calling the function of a due timer, or has yet to call it, the core
+ * defers the timer: the function must not run on two CPUs at once.  In the heap, the deferred timer
+ * is due this much after the time of the current run.
  */
 #define DEFERRED_BY	(50 * NSEC_PER_USEC)
 

@@ -238,7 +238,7 @@ int main(void)
 	timer_init(&watchdog, worker_is_silent);
 	for (int i = 0; i < REQUESTS; i++) {
 		timer_init(&requests[i], request_timed_out);
-		/* Let the timer be 1 ms late, so that several requests share an interrupt. */
+		/* Let the timer be up to 1 ms late, so that several timeouts share an interrupt. */
 		timerheap_set_slack(loop.th, requests[i].slot, TIMERHEAP_MSEC);
 		timer_start(&requests[i], TIMEOUT);
 	}

@@ -47,7 +47,8 @@ func goName(name string) string {
 }
 
 // compareRecord returns the differences between abi.go and a record of <linux/timerheap.h>.  Each
-// line of the record has the value of a constant, the size of a struct, or the place of a field.
+// line of the record has the value of a constant, the size of a struct, or the offset and the size
+// of a field.
 func compareRecord(record string) (differences []string) {
 	differ := func(format string, values ...any) {
 		differences = append(differences, fmt.Sprintf(format, values...))

@@ -6,7 +6,7 @@
 // these names do in package time.  WithTimeout and WithDeadline do what those of package context
 // do.  A program changes an import, and no code:
 //
-//	timer := timerheap.AfterFunc(30*time.Second, connection.Close)
+//	timer := timerheap.AfterFunc(30*time.Second, closeConnection)
 //	...
 //	timer.Reset(30 * time.Second)
 //
@@ -55,11 +55,11 @@
 // # How the kernel serves
 //
 // The process opens the device once, which makes a context: slots, in memory that the process and
-// the kernel share.  A slot has the deadline of one timer.  A timer has a slot from its start until
-// it expires or is stopped.  The slot then serves another timer.  So an idle timer that the program
-// drops leaves nothing in the kernel, and needs no finalizer.  If no slot is free, the ioctl GROW
-// doubles the number of slots.  If the context cannot grow, package time serves the timer, from
-// this start until it expires or is stopped.
+// the kernel share.  A slot has the deadline of one timer.  A Timer has a slot from its start until
+// it expires or is stopped, and a Ticker until Stop.  The slot then serves another timer.  So an
+// idle timer that the program drops leaves nothing in the kernel, and needs no finalizer.  If no
+// slot is free, the ioctl GROW doubles the number of slots.  If the context cannot grow, package
+// time serves the timer as long as the timer would have a slot.
 //
 // A start, a stop and a Reset are atomic operations on the slot, by the protocol of
 // <linux/timerheap.h>.  To check a slot, the kernel reads its deadline.  The ioctl KICK checks a

@@ -9,10 +9,10 @@ import (
 
 // The program's side of "The protocol of a mapped slot" in <linux/timerheap.h>.
 //
-// A slot belongs to one timer at a time, from the start of the timer until it expires or is
-// stopped.  Meanwhile only methods of this timer start and stop the slot, and they hold the timer's
-// mutex.  So some of the protocol's steps against concurrent starts and stops are not necessary
-// here.  The comments of arm and takeExpirations name these steps.
+// A slot belongs to one timer at a time: from the start of the timer until the timer is stopped, or
+// until a one-shot timer has expired.  Meanwhile only methods of this timer start and stop the
+// slot, and they hold the timer's mutex.  So some of the protocol's steps against concurrent starts
+// and stops are not necessary here.  The comments of arm and takeExpirations name these steps.
 
 // device has the system calls of a context, which is an open device with its slots.  The tests have
 // another implementation, without a kernel.
@@ -61,8 +61,8 @@ type kernel struct {
 	device device
 	memory
 
-	// owners has an element for each ownersLength slots.  The element is nil until one of these
-	// slots is used.
+	// owners has an element for each ownersLength slots.  The element is nil until takeFresh
+	// returns one of these slots.
 	owners []atomic.Pointer[owners]
 
 	// free has the free slots whose number is below k.fresh: slots that were freed, and slots
@@ -80,7 +80,8 @@ type kernel struct {
 	nr      uint32
 }
 
-// newKernel makes a context of a device with nr slots.  The caller runs serve in a goroutine.
+// newKernel makes a context of a device with nr slots.  newKernel does not start serve, which takes
+// the events.
 func newKernel(d device, m memory, nr uint32) *kernel {
 	chunks := (len(m.slots) + ownersLength - 1) / ownersLength
 	return &kernel{device: d, memory: m, nr: nr, owners: make([]atomic.Pointer[owners], chunks)}
@@ -297,7 +298,7 @@ func (k *kernel) takeExpirations(number uint32) (count, fired uint64) {
 		// number to the ring again.  readRing has already removed the number, so the ring
 		// never has it twice.  If (F) precedes (E), the kernel may begin a back-off: it
 		// queues the next check after the slot's deadline.  The call of endBackOff below
-		// then finds the time of that check in s.queued, and kicks the slot.
+		// then finds CHECKING or the time of that check in s.queued, and kicks the slot.
 		if s.expirations.CompareAndSwap(old, 0) {
 			break
 		}

@@ -41,7 +41,7 @@ func (s stepped) expire(number uint32) {
 }
 
 // takeAll takes the events of at most 64 slots.  It returns how many numbers of slots it has
-// removed from the ring.
+// removed from the ring, without the invalid numbers, which readRing skips.
 func (s stepped) takeAll() int {
 	var numbers [64]uint32
 	nr := s.k.readRing(numbers[:])

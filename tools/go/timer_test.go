@@ -305,7 +305,8 @@ func TestRandomResetsAndStopsCauseNoEarlyOrStaleValue(t *testing.T) {
 	})
 }
 
-// Four goroutines make 50 000 Resets each, while 2000 other timers expire.
+// Four goroutines each call Reset 50 000 times on a pending timer of their own, while 2000 other
+// timers expire.  Each Reset must return true.
 func TestManyResetsFindTimerPending(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short")

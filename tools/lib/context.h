@@ -25,7 +25,7 @@ struct context;
  * @wait:    as timerheap_wait(), for a context with a descriptor, whose ring was empty
  * @sync:    expire the timers that are due, or wait until the kernel has done so.  Set *@next to
  *           a time before which no other timer is due.  timerheap_sync() calls @sync, then sorts
- *           the events.  The engine checks a periodic slot late while its event is unread.  So
+ *           the events.  An engine may check a periodic slot late while its event is unread.  So
  *           timerheap_sync() kicks such slots before the sort: the KICK adds to the event all
  *           periods that have passed
  * @grow:    as timerheap_grow()
@@ -131,8 +131,9 @@ int __timerheap_attach(struct context *context, int fd, unsigned int nr,
 
 /*
  * In a context that the process serves: expire what is due, until nothing is due, or the ring has
- * @enough entries.  The thread that takes events calls this.  Return: true: the ring has an entry;
- * false: the ring has none, or this is a signal handler that has interrupted a holder of the lock.
+ * @enough entries.  The thread that takes events calls this.  Return: true: the ring has an entry.
+ * False: the ring has none, or this is a signal handler.  The handler has interrupted a function
+ * that holds the lock of a context or waits for it.
  */
 __attribute__((visibility("hidden")))
 bool __timerheap_expire_until(struct timerheap *th, uint32_t enough);

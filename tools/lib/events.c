@@ -179,11 +179,13 @@ static int kick_and_lower(struct timerheap *th, const uint32_t *slots, uint32_t 
 }
 
 /*
- * Kick each slot that backs off.  A periodic slot backs off while its event is unread: the kernel
- * checks the slot later than at its deadline.  The KICK checks it at once, and adds all periods
- * that have passed to the event.  *@next: the time of the next expiry, as SYNC has set it.  SYNC
- * may have set it to the time of such a late check, so lower it to the deadline.  After this,
- * timerheap_next_before() kicks a slot only if the slot backs off again.
+ * Kick each slot that backs off.  A periodic slot may back off while its event is unread.  Then the
+ * kernel, or the thread of TIMERHEAP_THREAD, checks the slot later than at its deadline.  The KICK
+ * checks the slot at once, and adds all periods that have passed to the event.  sync() of the
+ * engine may have set *@next to the time of such a late check, so lower *@next to the deadline.
+ * After this, timerheap_next_before() kicks a slot only if the slot backs off again.  In a context
+ * that the process serves, with a clock that is not manual, timerheap_next_before() also kicks a
+ * periodic slot that is due again.
  * Return: 0 or a negative error.
  */
 static int end_back_offs(struct timerheap *th, uint64_t *next)

@@ -350,7 +350,7 @@ static void test_back_off(void)
 /*
  * The kernel queues the check of a slot with the slack that the slot has then.  If the new slack is
  * less, that check may be too late.  Only then a KICK must make the kernel check the slot now.  A
- * slack of 0 means that of the context, 500.
+ * slack of 0 means the slack of the context, here 500 ns.
  */
 static void test_slack(void)
 {

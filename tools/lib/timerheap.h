@@ -128,7 +128,7 @@ static inline struct timerheap *timerheap_open(clockid_t clock, uint32_t slots)
 }
 
 /*
- * Open a context with options: growth, a CPU for its timers, no limit of CPU time, a default slack,
+ * Open a context with options: growth, a CPU for its timers, no user_cpu_percent, a default slack,
  * reports of clock steps.  Flags choose whether the kernel or the process serves the timers.
  * TIMERHEAP_IOC_SETUP(2) describes @setup.  The function sets @setup->layout and the outputs.  If
  * the process serves the timers, TIMERHEAP_UNLIMITED permits periods from 1 us, and the function
@@ -392,8 +392,8 @@ struct timerheap_kicks {
 /*
  * Kick the slots of @kicks before the program blocks: one system call, unless a signal or an error
  * ends it.  Return: 0; -ENOENT: all other slots were kicked, and @kicks is empty; another error of
- * timerheap_kick(): @kicks keeps the slots that were not kicked, at most the first 255 of them, so
- * that the next start has room.  Then the program may call again.
+ * timerheap_kick(): @kicks keeps the slots that were not kicked, and the program may call again.
+ * Of 256 such slots, the list drops the last: that of the timerheap_start_deferred() that fails.
  */
 int timerheap_flush(struct timerheap *th, struct timerheap_kicks *kicks);
 
@@ -511,7 +511,7 @@ static inline bool __timerheap_backs_off(const struct timerheap_slot *slot)
 	return deadline && queued > deadline;
 }
 
-/* Kick a slot.  In the process: only a periodic slot that is due, or queued after its deadline. */
+/* Kick a slot; if the process serves, only a periodic slot that is due or that backs off. */
 void __timerheap_kick_ticker(struct timerheap *th, uint32_t slot);
 
 /* If the process serves the timers, expire those that are due.  Return: has the ring an entry? */
@@ -605,9 +605,9 @@ static inline bool __timerheap_next(struct timerheap *th, struct timerheap_event
 
 /*
  * Take an event.  The function makes no system call, with one exception.  While the event of a
- * periodic timer is unread, the kernel checks the timer less and less often.  If a check is running
- * or is queued after the deadline, the function makes one KICK, seldom two.  The KICK makes the
- * kernel check the slot now, so the event counts all periods.
+ * periodic timer is unread, the kernel checks the timer less and less often.  If the next check is
+ * queued after the deadline, or a running check may queue it so late, the function makes one KICK,
+ * seldom two.  The KICK makes the kernel check the slot now, so the event counts all periods.
  *
  * If the process serves the timers, and the ring is empty, the function expires those that are due.
  * If there is still no event, and the descriptor is readable, one system call makes it unreadable

@@ -140,7 +140,7 @@ struct options {
 	std::uint32_t max_slots = 0;		/* limit of grow(); 0: @slots */
 	std::chrono::nanoseconds slack{0};	/* how late timers without set_slack() may be */
 	int cpu = -1;				/* where timers expire; -1: usually start()'s CPU */
-	bool unlimited = false;			/* no limit of CPU time; minimum period 1 us */
+	bool unlimited = false;			/* lifts user_cpu_percent; minimum period 1 us */
 	bool report_steps = false;		/* waits return woken::clock_step */
 	enum engine engine = engine::any;
 };
@@ -201,7 +201,7 @@ template <class Clock, class D>
 std::uint64_t deadline(const struct timerheap *, std::chrono::time_point<Clock, D> time) noexcept
 { return nanoseconds(time.time_since_epoch()); }
 
-/* Convert a span from now to a deadline.  timerheap.h limits the 64-bit sum to TIMERHEAP_NEVER. */
+/* Convert a span from now to a deadline.  A sum above TIMERHEAP_NEVER counts as that maximum. */
 template <class Clock, class Rep, class Period>
 std::uint64_t deadline(const struct timerheap *th, std::chrono::duration<Rep, Period> span) noexcept
 { return timerheap_now(th) + nanoseconds(span); }
@@ -388,7 +388,7 @@ public:
 
 	/*
 	 * Wait until due timers have expired, for about 1 ms at most.  Return: a time T, usually
-	 * later than the call; time_point::max() means that no timer is pending.  All events with
+	 * later than the call; time_point::max(): no pending timer will expire.  All events with
 	 * deadlines before T can be taken now, and the program may sleep until T.  timerheap_sync()
 	 * lists exceptions to both rules.  The thread that takes events calls this.  Throws EBADF.
 	 */

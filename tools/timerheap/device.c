@@ -53,7 +53,7 @@ int device_open(void)
 
 struct timerheap *device_setup(clockid_t clock, uint32_t slots)
 {
-	/* The command tests the module, so the kernel, not the library, must expire the timers. */
+	/* The commands test or show the module: the kernel, not the library, expires timers. */
 	struct timerheap_setup setup = {
 		.clock = clock, .slots = slots, .flags = TIMERHEAP_IN_KERNEL,
 	};

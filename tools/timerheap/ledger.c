@@ -41,8 +41,8 @@ void ledger_kick(struct ledger *ledger)
 }
 
 /*
- * Record that a start or a stop of @slot has ended @nr armings (earlier starts).  The call has
- * found the timer pending, has discarded unread expirations, or both.
+ * Record that a start or a stop of @slot has ended @nr armings (earlier starts).  A start ends the
+ * arming whose unread expiration it discards.  A stop also ends a pending arming.
  */
 static void end_armings(struct ledger *ledger, uint32_t slot, unsigned int nr)
 {

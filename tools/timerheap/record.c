@@ -199,7 +199,7 @@ int command_record(int argc, char **argv)
 		write_setting(instance, "tracing_on", "0");
 		read_buffer(instance, &trace);
 		remove_instance();
-		/* The write of the trace may block, for example if @output is a pipe. */
+		/* Let SIGINT and SIGTERM interrupt the write of the trace: a pipe may block it. */
 		signals_unblock(&signals);
 	}
 	if (!title)

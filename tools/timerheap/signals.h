@@ -9,14 +9,15 @@
 #include <signal.h>
 
 /*
- * Masks.  @before: what was blocked when timerheap began; the command gets this mask.  @unblocked:
- * the same without the three signals.  The process that starts timerheap may have blocked them.
+ * Masks.  @before: the signals that were blocked when timerheap began; the command gets this mask.
+ * @unblocked: @before without SIGINT, SIGTERM and SIGCHLD, which the process that starts timerheap
+ * may have blocked.
  */
 struct signals {
 	sigset_t before, unblocked;
 };
 
-/* Block the three signals, and store the masks in @signals. */
+/* Block SIGINT, SIGTERM and SIGCHLD, and store the masks in @signals. */
 void signals_block(struct signals *signals);
 
 /*

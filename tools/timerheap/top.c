@@ -284,10 +284,11 @@ static struct user *sum_users(const struct snapshot *rates, size_t *nr)
 static const char *limit_of(const struct user *user)
 {
 	/*
-	 * @own counts the runs that the user's limit has ended since the last screen.  If the limit
-	 * has throttled the user's timers ever since, no run has begun, and @own is 0.  So check
-	 * @deficit, too.  The limit throttles the user when @deficit reaches a threshold of 0.48 ms
-	 * (module/core/budget.c).  1 ms is above that threshold, with a margin.
+	 * @own is the number of runs per second that the user's limit has ended since the last
+	 * screen.  If the limit has throttled the user's timers ever since, no run has begun, and
+	 * @own is 0.  So check @deficit, too.  The limit throttles the user when @deficit reaches a
+	 * threshold of 0.48 ms (module/core/budget.c).  1 ms is above that threshold, with a
+	 * margin.
 	 */
 	if (user->own || user->deficit > 1000000)
 		return "user";

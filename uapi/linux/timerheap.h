@@ -285,13 +285,13 @@ struct timerheap_event {
 /**
  * DOC: Slack
  *
- * The kernel rounds up the deadline t of a timer with slack s to the roundest time from t to
- * t + s: to a multiple of the largest possible power of two, in units of 15 625 ns (1/64 ms).
- * The timer expires when the rounded deadline is due: not before its deadline, and at most
- * s after it, plus the usual latency of a timer.  Slack below 16 384 ns counts as none.
+ * The kernel rounds up the deadline t of a timer with slack s to the roundest time before t + s: to
+ * a multiple of the largest possible power of two, in units of 15 625 ns (1/64 ms).  The slack
+ * counts in whole units, with 16 significant bits.  The timer expires when the rounded deadline is
+ * due: at most s after t, plus the usual latency of a timer.  Slack below 16 384 ns counts as none.
  *
- * Timers of one user, CPU and clock with the same rounded deadline share a heap entry and an
- * interrupt.  A timer that was postponed in mapped memory expires at its former rounded deadline,
+ * Timers of one user, CPU and clock with the same rounded deadline share an interrupt, and mostly a
+ * heap entry.  A timer that was postponed in mapped memory expires at its former rounded deadline,
  * if that is not before the new deadline.  @queued does not include slack: the kernel
  * checks a slot no later than @queued plus its slack.
  */
@@ -302,7 +302,7 @@ struct timerheap_event {
 #define TIMERHEAP_NEXT		(1U << 2)	/* ADVANCE: advance to the next expiry */
 #define TIMERHEAP_CANCEL_ON_SET	(1U << 3)	/* SETUP: report steps of CLOCK_REALTIME */
 #define TIMERHEAP_ON_CPU	(1U << 4)	/* SETUP: queue all timers on the CPU @cpu */
-#define TIMERHEAP_UNLIMITED	(1U << 5)	/* SETUP: no CPU time limit; periods from 1 us */
+#define TIMERHEAP_UNLIMITED	(1U << 5)	/* SETUP: no user_cpu_percent; periods from 1 us */
 
 /* SETUP: the clock ID of a manual clock, which only ADVANCE moves.  No other clock has this ID. */
 #define TIMERHEAP_CLOCK_MANUAL	63
@@ -328,14 +328,14 @@ struct timerheap_event {
  * @removed:    stopped timers removed from a heap or a bucket
  * @handed_over: heaps that were handed over to another CPU, each with at least one timer
  * @runs:       expiry runs: each expires due timers of one heap
- * @throttled:  of @runs, those that ended because they had used up the CPU budget
+ * @throttled:  of @runs, those that ended because a limit of CPU time was reached
  * @notified:   how often a CPU was notified that the first deadline of its heap is now earlier
  * @bucketed:   timers in buckets now: most timers with slack, and some timers without
  * @user_cpu_percent: percent of each CPU's time that the timers of a user may use; 0: no limit
  * @cpu_time:   the CPU time that was charged for timers, in nanoseconds
  * @deferred_notifications: notifications that were deferred by a limit of CPU time
  * @stolen:     of @runs, those of another CPU's heap, since that CPU was stuck ("steal_us")
- * @stolen_by_watchdog: of @stolen, those started by one of two hrtimers that watch for stuck CPUs
+ * @stolen_by_watchdog: of @stolen, those started by two kernel timers that watch for stuck CPUs
  *
  * The fields from @entries on, except @user_cpu_percent, are those of the machine for a caller with
  * CAP_SYS_ADMIN.  For other callers, they are those of the user's contexts; before SETUP, 0.  All
@@ -494,7 +494,7 @@ struct timerheap_stop {
  * @deadline:    as in struct timerheap_start
  * @period:      as in struct timerheap_start
  * @was_pending: out: as in struct timerheap_start
- * @discarded:   out: as in struct timerheap_start
+ * @discarded:   out: number of expirations discarded, as in struct timerheap_start
  *
  * The slack and the user data of the slot do not change.  A timer that is not pending is started,
  * unless TIMERHEAP_IF_PENDING is set.  EINVAL: @period is negative.  ENOENT: with

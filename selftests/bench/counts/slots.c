@@ -35,13 +35,13 @@ void __timerheap_kick_ticker(struct timerheap *th, uint32_t slot)
 
 /*
  * Count the operations on slots.  At first each timer is pending, and the event of an earlier
- * expiry is unread.  The field @queued is the time at which the kernel next checks a slot.  An
- * operation has to notify the kernel by a KICK only if it sets a deadline before @queued.  Here all
- * new deadlines are after @queued, so no operation needs a KICK.
+ * expiry is unread.  The field @queued is the time at which the kernel next checks a slot.  A start
+ * or postpone makes a KICK if @queued is 0 or after the new deadline.  Here @queued is always
+ * before the new deadlines, so no operation makes a KICK.
  *
- * The field @expirations counts unread expirations; 0: the event is discarded.  The counted stop
- * sets @expirations of each slot to 0.  But the last counted operation, timerheap_next(), takes an
- * event.  So set @expirations of each slot to 1 again before that operation.
+ * The field @expirations counts unread expirations.  The counted stop discards the event of each
+ * slot: it replaces the count by the flag DISCARDED.  But the last counted operation,
+ * timerheap_next(), takes an event.  So set @expirations of each slot to 1 before that operation.
  */
 void count_slots(void)
 {

@@ -75,7 +75,7 @@ static u64 lost_time(const struct contender *contender, u64 began, u32 nr)
 	return took > spent ? took - spent : 0;
 }
 
-/* Let SINGLE timers expire one at a time, APART from each other.  Return: the cost, in ns. */
+/* Let SINGLE timers expire, one every APART ns.  Return: the cost of all expiries, in ns. */
 static u64 single_round(struct timer_set *single)
 {
 	s64 base = ktime_get_ns() + 5 * NSEC_PER_MSEC;

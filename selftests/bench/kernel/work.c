@@ -62,10 +62,16 @@ static s64 choose(enum kind kind, s64 base, s64 deadline, u32 i)
 	}
 }
 
-/* A timer of a round.  next_turns() finds the timer before the measurement of the round begins. */
+/*
+ * A timer of a round.  next_turns() finds the timer before the measurement of the round begins.
+ *
+ * Before all rounds, timer_set_start() starts each timer of the set "pending" for its first
+ * deadline.  The new timers are in the set "fresh", which timer_set_start() does not start.  So
+ * @deadline of a new timer is undefined.
+ */
 struct turn {
 	void *timer;
-	s64 deadline;	/* of its first start, in nanoseconds; undefined for a new timer */
+	s64 deadline;	/* the first deadline, in nanoseconds */
 	s64 when;	/* its new deadline in this round, in the contender's unit */
 };
 

@@ -46,9 +46,9 @@ static uint32_t reserved(const struct worker *worker, uint32_t i)
 
 /*
  * Handle answers to requests: stop the timer of a request, and start that timer for the next
- * request, with the timeout TIMEOUT.  Every 1000th request is lost: no answer stops its timer.  For
- * a lost request, start one of the RESERVE timers, with a timeout of 1 ms, so that it expires in
- * this round.  A server would use TIMEOUT for all requests.
+ * request, with the timeout TIMEOUT.  Every 1000th request is lost: no answer stops its timer.  The
+ * timer of a lost request is one of the RESERVE timers.  Start that timer, and no other, with a
+ * timeout of 1 ms, so that it expires in this round.  A server would use TIMEOUT for all requests.
  */
 static void request(struct worker *worker)
 {

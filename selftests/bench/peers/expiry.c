@@ -205,7 +205,10 @@ static void put(const struct part *part, const char *title, struct rounds *round
 			"sleeps");
 }
 
-/* Mass expiry: all timers expire within a second.  Wait for their events, or poll every PAUSE. */
+/*
+ * Mass expiry: all timers expire within a second.  expire() measures each peer in two ways:
+ * wait_for_all() waits for the events, and poll_for_all() polls for the events every PAUSE.
+ */
 static void wait_for_all(const struct part *part)
 {
 	while (expired < part->n)

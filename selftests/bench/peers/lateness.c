@@ -70,7 +70,7 @@
 #define TURN		(10 * MSEC)	/* every TURN, the neighbor process postpones timeouts */
 #define TURNS		500		/* number of turns to postpone each timeout once */
 #define USER		1000		/* user ID of a neighbor process that another user runs */
-#define AFTER_BOOT	10		/* seconds to wait before the first measurement */
+#define AFTER_BOOT	10		/* prepare() sleeps for this many seconds */
 #define MOST_SAMPLES	20000
 #define EVENTS		64
 
@@ -650,8 +650,9 @@ static void set_sysctl(const char *path, const char *value)
 }
 
 /*
- * Use one CPU, allow 2^20 descriptors, also in epoll, let all users open the device, and block the
- * signals of POSIX timers (posix.c).  Let the kernel not throttle tasks of real-time priority.
+ * Use one CPU, let all users open the device, and block the signals of POSIX timers (posix.c).
+ * Allow 2^20 descriptors in each process, and 2^21 descriptors of each user in epoll.  Let the
+ * kernel not throttle tasks of real-time priority.
  */
 static void prepare(void)
 {

@@ -260,7 +260,7 @@ static uint32_t seconds;	/* duration of the measurement */
 static const struct contender *contender;
 static const struct peer *peer;
 static void *set;
-static uint64_t *deadlines;	/* the deadline of each timer, in ns */
+static uint64_t *deadlines;	/* the deadline of each timeout, in ns */
 static uint64_t expired, latest, seed;	/* @latest: the greatest lateness, in ns */
 static bool clock_is_read;	/* handle_expiry() has set peer_now in this call of reap() */
 
@@ -365,7 +365,8 @@ static uint64_t turns_began, turns_done;
 
 /*
  * Handle @times expirations of a timer.  The timer with the highest number begins a turn of the
- * server.  Each other timer is a ticker, or a timeout, which is started again.
+ * server.  Each other timer is a ticker or a timeout.  Start a timeout again.  A ticker is
+ * periodic, so it needs no new start.
  */
 static void handle_expiry(uint32_t timer, uint64_t times)
 {
@@ -453,7 +454,7 @@ static void spread_out(void)
 	}
 }
 
-/* Return: the busy seconds, and the other counts, per second of a measurement. */
+/* Return the increase of each counter from @before to @after, per second of the measurement. */
 static struct state per_second(struct state before, struct state after)
 {
 	return (struct state){

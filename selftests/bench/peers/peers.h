@@ -13,8 +13,8 @@
  *    While time is measured, turn() is called after at most BURST operations.  A stop with a
  *    restart counts as one operation.  turn() is also called between the last operation and
  *    reap().  A server that gets BURST packets by one epoll_wait() would do the same.
- *    Exception: longrun.c may do more operations between two calls of turn(), for example if
- *    many timers expire together.
+ *    Exception: longrun.c, and the neighbor process of lateness.c, may do more operations
+ *    between two calls of turn(), for example if many timers expire together.
  *  - A server calls epoll_wait() for its sockets in any case, so no figure includes such a call.
  *    But if a peer needs a call to get its own events, its figures include that call.
  *  - System calls are counted in libc's functions, including the calls that libraries make.
@@ -34,7 +34,7 @@
 /* The most operations between two calls of turn() while time is measured; see above. */
 #define BURST	64
 
-/* The duration of request and idle timeouts, in ns. */
+/* The duration of request and idle timeouts, in ns; exceptions: longrun.c and lateness.c. */
 #define TIMEOUT	(60 * SEC)
 
 /**
@@ -93,7 +93,7 @@ extern _Thread_local void (*peer_expired)(uint32_t timer, uint64_t times);
 
 /*
  * Timers with this span, in ns, share a queue in libevent (libevent.c).  The program sets
- * peer_timeout before it calls open().  0: the timers have no common span.
+ * peer_timeout before it calls open().  0: the timers share no queue.
  */
 extern uint64_t peer_timeout;
 

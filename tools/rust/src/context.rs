@@ -116,9 +116,9 @@ impl Builder {
         self
     }
 
-    /// Permit periods from 1 us, below the usual minimum of [`Timer::start_periodic`].  If the
-    /// engine is [`Engine::Kernel`], also lift the limit of CPU time for the timers of the context.
-    /// [`Builder::open`] then needs CAP_SYS_RESOURCE.
+    /// Permit periods from 1 us, below the usual minimum of [`Timer::start_periodic`].  With
+    /// [`Engine::Kernel`], [`Builder::open`] then needs CAP_SYS_RESOURCE, and the module does not
+    /// apply its limit of CPU time, `user_cpu_percent`, to the timers of the context.
     pub fn unlimited(mut self) -> Builder {
         self.setup.flags |= sys::TIMERHEAP_UNLIMITED;
         self
@@ -154,8 +154,8 @@ impl Builder {
 /// Shared access to a context: any thread may create timers, and read or advance the clock.
 ///
 /// A handle keeps the context open, also after the drop of [`Context`]; then no thread takes
-/// events.  In a child of `fork()` a handle and its timers do nothing, or return
-/// [`Error::Closed`]; such a child opens a context of its own.
+/// events.  In a child of `fork()` no timer of the context expires, and a function that calls the
+/// engine returns [`Error::Closed`].  Such a child opens a context of its own.
 #[derive(Clone, Debug)]
 pub struct Handle {
     pub(crate) library: Arc<Library>,

@@ -84,8 +84,8 @@ pub(crate) struct Waiter {
 struct Waiting {
     waker: Option<Waker>,
     /// The number that the last `Interval` on the slot has set as its timer's data.  All events of
-    /// that timer carry the number.  An event with other data is of an earlier future on the slot,
-    /// so the waiter does not count it.
+    /// that timer carry the number.  An event with other data is of another future on the slot, so
+    /// the waiter does not count it.
     data: u64,
     /// Expirations that no poll has taken.
     expirations: u64,
@@ -121,7 +121,8 @@ impl Waiter {
         lock(&self.state).waker.take()
     }
 
-    /// Count the expirations of an event, if `data` is the number chosen last.  Remove the waker.
+    /// Count the expirations of an event, if `data` is the number that `count_again()` chose last.
+    /// Whatever `data` is, remove the waker, and return it.
     fn notify(&self, data: u64, expirations: u64) -> Option<Waker> {
         let mut state = lock(&self.state);
         if state.data == data {

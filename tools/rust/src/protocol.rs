@@ -258,8 +258,8 @@ impl Library {
         Armed { was_pending: old != 0, must_kick: needs_kick(slot, deadline), discarded }
     }
 
-    /// Start a timer.  Return: the number of expirations that the start prevents: those that no
-    /// thread has taken, and 1 if the timer was pending.
+    /// Start a timer.  Return: the number of expirations that the start prevents or discards.  If
+    /// the timer was pending: 1.  If the timer was idle: the expirations that no thread has taken.
     #[inline]
     pub fn start(&self, number: u32, deadline: u64, period: u64) -> Result<u64, Error> {
         let armed = self.arm(number, deadline, period);
@@ -339,7 +339,7 @@ fn needs_kick(slot: &sys::Slot, deadline: u64) -> bool {
 fn backs_off(slot: &sys::Slot) -> bool {
     // A check stores CHECKING in `queued`.  Then it adds to `expirations`, by the atomic add (F).
     // Then it stores the time of the next check in `queued`.  If (F) finds that `expirations` is
-    // not 0, the slot backs off: the time of the next check is after the deadline.
+    // not 0, the slot may back off: the time of the next check may be after the deadline.
     //
     // next_in_ring() calls this function before and after the atomic exchange (E), which stores 0
     // in `expirations`.  (E) and (F) are also barriers.  If (E) takes what (F) has added, the

@@ -15,9 +15,9 @@
 //!
 //! # Panics
 //!
-//! A function of this module panics if the driver of the process cannot be created, or if a period
-//! is 0.  A poll panics if the driver has no slot or memory left, if the future's [`Driver`] was
-//! dropped, or in a child of `fork()`.
+//! A function outside of [`Driver`] panics if the driver of the process cannot be created, or if a
+//! period is 0.  A poll panics if the driver has no slot or memory left, if the future's [`Driver`]
+//! was dropped, or in a child of `fork()`.
 
 use crate::clock::Time;
 use crate::driver::{time_of, Place, Source};
