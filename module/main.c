@@ -13,7 +13,8 @@
  *	api.c		timers of other modules
  *	compat.h	what differs between kernel versions and architectures
  *
- * Documentation/theory.md explains the purpose of each mechanism.
+ * Documentation/terms.md has each term in one sentence, and Documentation/theory.md explains the
+ * purpose of each mechanism.
  */
 #include <linux/init.h>
 #include <linux/module.h>
