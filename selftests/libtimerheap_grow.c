@@ -262,8 +262,8 @@ TEST_F(grow, reopen_in_child_opens_as_many_slots_as_parent_has)
 	EXPECT_EQ(0, child_status(pid));
 }
 
-/* A program that opens the context by its descriptor gets the slots that GROW has added. */
-TEST_F(grow, program_that_adopts_context_can_use_slots_that_grow_has_added)
+/* A program that opens a context by its descriptor, after GROW, gets the slots of that GROW. */
+TEST_F(grow, program_that_opens_grown_context_by_descriptor_can_use_added_slots)
 {
 	struct timerheap *th;
 	int fd;

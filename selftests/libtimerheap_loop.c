@@ -337,9 +337,10 @@ TEST_F(loop, loop_makes_one_kick_for_all_timers_that_a_function_starts)
 
 /*
  * Take @nr events of a ticker, a periodic timer.  After each event, restart the ticker by
- * timerheap_arm(), which makes no KICK itself, but returns whether the ticker needs one.
- * Return: 0: the ticker needed no KICK, and no event was missing.  Otherwise the number of KICKs,
- * made or needed, plus that of missing events.
+ * timerheap_arm(), which makes no KICK itself, but returns whether the ticker needs one.  If the
+ * ticker backs off, timerheap_next(), which takes the event, makes a KICK.
+ * Return: the number of KICKs that the library has made, plus the restarts that need one, plus the
+ * missing events.
  */
 static int kicks_of_restarts(struct timerheap *th, uint32_t slot, int nr)
 {

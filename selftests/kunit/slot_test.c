@@ -298,7 +298,7 @@ static void slot_ticker_does_not_back_off_if_reader_has_taken_its_event(struct k
  * Whatever a program stores to @expirations and @period, the next check follows within a second.
  * If one period is longer than a second, the check follows after that period.
  */
-static void slot_back_off_lasts_at_most_1_second_or_1_period_if_longer(struct kunit *test)
+static void slot_unread_ticker_is_checked_within_1_second_or_1_period_if_longer(struct kunit *test)
 {
 	static const u64 counts[] = { 1, 2, 1000000, S64_MAX, U64_MAX - 1 };
 	struct theap_slot_timer *st = slot_make(test);
@@ -736,7 +736,7 @@ static struct kunit_case slot_cases[] = {
 	KUNIT_CASE(slot_period_is_clamped_to_limits),
 	KUNIT_CASE(slot_unread_ticker_backs_off),
 	KUNIT_CASE(slot_ticker_does_not_back_off_if_reader_has_taken_its_event),
-	KUNIT_CASE(slot_back_off_lasts_at_most_1_second_or_1_period_if_longer),
+	KUNIT_CASE(slot_unread_ticker_is_checked_within_1_second_or_1_period_if_longer),
 	KUNIT_CASE(slot_does_not_back_off_if_check_cannot_add_to_expiration_count),
 	KUNIT_CASE(slot_back_off_stores_next_check_time_with_namespace_offset),
 	KUNIT_CASE(slot_fields_agree_with_timer_after_start_modify_stop),

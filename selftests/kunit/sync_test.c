@@ -75,7 +75,7 @@ static void sync_returns_deadline_of_stopped_timer_still_in_heap(struct kunit *t
  * A sync also checks the lists @inbox and @claimed of the queue.  They have timers that were moved
  * earlier, and that the heap still has at the old deadline.
  */
-static void sync_returns_new_earlier_deadline_of_timer_in_inbox(struct kunit *test)
+static void sync_returns_new_deadline_of_timer_moved_earlier_but_not_requeued(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 2);
@@ -314,7 +314,7 @@ static void sync_that_waits_makes_softirq_steal_stuck_queue(struct kunit *test)
 static struct kunit_case sync_cases[] = {
 	KUNIT_CASE(sync_returns_next_deadline_and_runs_no_queue),
 	KUNIT_CASE(sync_returns_deadline_of_stopped_timer_still_in_heap),
-	KUNIT_CASE(sync_returns_new_earlier_deadline_of_timer_in_inbox),
+	KUNIT_CASE(sync_returns_new_deadline_of_timer_moved_earlier_but_not_requeued),
 	KUNIT_CASE(sync_can_read_earliest_deadline_of_batch_during_function_calls),
 	KUNIT_CASE(sync_returns_earliest_deadline_of_batch_if_its_cpu_is_stuck),
 	KUNIT_CASE(sync_result_is_not_later_than_deadline_of_timer_that_a_run_deferred),

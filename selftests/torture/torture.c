@@ -92,7 +92,7 @@ struct torture_timer {
 	s64 period;			/* S; in ns; 0: none */
 	s64 slack;			/* S; in ns */
 	struct counts counts;		/* S, but @called is F */
-	atomic_t stopped;		/* stops by theap_timer_stop(); @counts has the others */
+	atomic_t stopped;		/* stops by theap_timer_stop(); @counts has other stops */
 	atomic_t in_function;		/* 1 while the function is running */
 	s64 ended;			/* F: when the function last ended, on the timer's clock */
 	bool dying;			/* set: the function must not start the timer */

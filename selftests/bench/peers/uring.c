@@ -158,8 +158,8 @@ static void submit_lazy(struct set *set, uint32_t timer)
 }
 
 /*
- * Check a timer whose timeout has expired in the kernel.  If the program has postponed the timer,
- * submit the timeout again.  Return: false if the program has postponed or stopped the timer.
+ * Check a timer whose timeout has expired in the kernel.  If the program has postponed the timer to
+ * a time that has not passed yet, submit the timeout again.  Return: whether the timer expires now.
  */
 static bool check_lazy(struct set *set, uint32_t timer)
 {
