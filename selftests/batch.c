@@ -275,7 +275,7 @@ TEST_F(batch, operations_in_read_only_memory_are_not_executed)
 	munmap(ops, page);
 }
 
-/* BATCH expires each timer that it starts already due, and wakes waiters before it returns. */
+/* If a timer is due when BATCH starts it, BATCH expires it, and wakes waiters before it returns. */
 TEST_F(batch, batch_expires_due_timers_and_wakes_waiters_before_return)
 {
 	struct epoll_event edge = { .events = EPOLLIN | EPOLLET }, got;

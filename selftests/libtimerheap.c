@@ -63,7 +63,7 @@ TEST(timer_expires_on_each_clock)
 }
 
 /*
- * TIMERHEAP_ON_CPU sets the CPU on which the timers of a context expire.  TIMERHEAP_UNLIMITED
+ * TIMERHEAP_ON_CPU sets the CPU on which the timers of a context are queued.  TIMERHEAP_UNLIMITED
  * lowers the minimum period of the timers to 1 us.
  */
 TEST(flag_on_cpu_sets_cpu_and_flag_unlimited_permits_10_us_period)

@@ -334,8 +334,8 @@ static void partition_remove(void)
  * a second, the timers that this CPU starts expire on other CPUs.  When the partition is removed,
  * the timers that this CPU starts expire on it again.
  *
- * SETUP and the watchdog, two timers that scan for stuck CPUs, ask the kernel which CPUs are
- * isolated.  Together they ask at most once per second.  In this test only the watchdog can find
+ * SETUP asks the kernel which CPUs are isolated.  So does the watchdog: two timers that scan for
+ * stuck CPUs.  Together they ask at most once per second.  In this test only the watchdog can find
  * the isolated CPU: no SETUP follows the isolation until the watchdog has found it.
  */
 TEST_F_TIMEOUT(placement, new_timers_avoid_isolated_partition, 120)

@@ -57,7 +57,7 @@
 #define KICK_MAX	1024U	/* the most timers in a KICK request */
 #define NONE		UINT32_MAX
 
-/* user_data of the timeout that ends a turn, of WAIT, and of KICK. */
+/* user_data of the timeout that ends a turn, or of an update; of WAIT; and of KICK. */
 #define TURN_DATA	UINT64_MAX
 #define WAIT_DATA	(UINT64_MAX - 1)
 #define KICK_DATA	(UINT64_MAX - 2)	/* a KICK of nr slots has KICK_DATA - nr */
@@ -413,7 +413,7 @@ static void open_ring(void)
 }
 
 /*
- * Start the timeouts in 100 steps, within about @timeout ns.  Then serve for MEASURED ns.
+ * Start the timeouts in 100 steps, within @timeout ns plus 1 s.  Then serve for MEASURED ns.
  * Return: the time for which the CPU was busy in these MEASURED ns, in percent.
  */
 static double measure(void)

@@ -9,10 +9,10 @@
  *
  * Each timer counts what happens to it, in plain fields.  The state of the timer serves as the
  * lock of most of these fields.  A CPU writes such a field only while it has claimed the timer for
- * a change (state MODIFYING) or expires the timer (state RUNNING).  After the timer's last stop,
- * the thread that frees the timer also writes such fields.  If two CPUs had a timer at once, the
- * counts would not balance, and KCSAN would report a race.  These equations must hold for each
- * timer that is freed, and at the end for the sums of all timers:
+ * a change (state MODIFYING) or expires the timer (state RUNNING).  Exception: after the timer's
+ * last stop, the thread that frees the timer sets the count of its stops.  If two CPUs had a timer
+ * at once, the counts would not balance, and KCSAN would report a race.  These equations must hold
+ * for each timer that is freed, and at the end for the sums of all timers:
  *
  *	armed = stopped + expired	no expiry is lost or counted twice
  *	called = expired			the function was called once per expiry
@@ -80,8 +80,8 @@ struct counts {
  *
  *	C  constant
  *	S  the state of the timer: a CPU writes the field only while it has claimed the timer for
- *	   a change (state MODIFYING) or expires the timer (state RUNNING).  After the timer's last
- *	   stop, the thread that frees the timer also writes the field.
+ *	   a change (state MODIFYING) or expires the timer (state RUNNING).  Exception: after the
+ *	   timer's last stop, the thread that frees the timer writes @stopped of @counts
  *	F  the timer's function: only the function writes the field, and runs on one CPU at a time
  */
 struct torture_timer {

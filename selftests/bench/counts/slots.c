@@ -36,8 +36,8 @@ void __timerheap_kick_ticker(struct timerheap *th, uint32_t slot)
 /*
  * Count the operations on slots.  At first each timer is pending, and the event of an earlier
  * expiry is unread.  The field @queued is the time at which the kernel next checks a slot.  A start
- * or postpone makes a KICK if @queued is 0 or after the new deadline.  Here @queued is always
- * before the new deadlines, so no operation makes a KICK.
+ * or postpone makes a KICK, which lets the kernel check the slot now, if @queued is 0 or after the
+ * new deadline.  Here @queued is always before the new deadlines, so no operation makes a KICK.
  *
  * The field @expirations counts unread expirations.  The counted stop discards the event of each
  * slot: it replaces the count by the flag DISCARDED.  But the last counted operation,

@@ -28,7 +28,7 @@
  * they are not armed, or expire in over 2 s.  A watchdog timer that expires begins to sleep in two
  * cases (watchdog.c):
  *
- *  - Three quarters of the time to the next deadline are over 2 s.  So FAR is less than 2 s.
+ *  - Three quarters of the time to the next deadline are over 2 s.  So FAR is less than 8/3 s.
  *  - No timer is queued.  That may be so when prepare() has stopped the timer for a measured start.
  *    So softirqs are off from that stop to the start, and no watchdog timer expires in between.
  */

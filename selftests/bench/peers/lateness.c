@@ -70,7 +70,7 @@
 #define TURN		(10 * MSEC)	/* every TURN, the neighbor process postpones timeouts */
 #define TURNS		500		/* number of turns to postpone each timeout once */
 #define USER		1000		/* user ID of a neighbor process that another user runs */
-#define AFTER_BOOT	10		/* prepare() sleeps for this many seconds */
+#define AFTER_BOOT	10		/* seconds that prepare() sleeps before it measures */
 #define MOST_SAMPLES	20000
 #define EVENTS		64
 

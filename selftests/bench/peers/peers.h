@@ -93,7 +93,7 @@ extern _Thread_local void (*peer_expired)(uint32_t timer, uint64_t times);
 
 /*
  * Timers with this span, in ns, share a queue in libevent (libevent.c).  The program sets
- * peer_timeout before it calls open().  0: the timers share no queue.
+ * peer_timeout before it calls open().  0: only timers that are already due share a queue.
  */
 extern uint64_t peer_timeout;
 

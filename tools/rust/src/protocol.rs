@@ -258,8 +258,9 @@ impl Library {
         Armed { was_pending: old != 0, must_kick: needs_kick(slot, deadline), discarded }
     }
 
-    /// Start a timer.  Return: the number of expirations that the start prevents or discards.  If
-    /// the timer was pending: 1.  If the timer was idle: the expirations that no thread has taken.
+    /// Start a timer.  Return: the number of expirations that the start prevents or discards: 1 if
+    /// the timer was pending, plus those that no thread has taken if the timer was idle.  The result
+    /// has both parts if another thread starts the timer during the call.
     #[inline]
     pub fn start(&self, number: u32, deadline: u64, period: u64) -> Result<u64, Error> {
         let armed = self.arm(number, deadline, period);

@@ -82,7 +82,8 @@ impl Timer {
     ///
     /// Return: the number of expirations that this start has prevented or discarded.  If the timer
     /// was pending: 1.  If the timer was idle: the expirations of an event that no thread has
-    /// taken, seldom more than 1.
+    /// taken, seldom more than 1.  Both are added if another thread starts the timer during the
+    /// call.
     ///
     /// # Errors
     ///

@@ -9,7 +9,8 @@
 //! before they expire.  A round runs both kinds of timeout, one after the other, so that other load
 //! of the machine affects both.  A ratio is Tokio's time divided by this crate's.  The lines
 //! `timer` and `task` of the result have medians of the rounds: of both times, in nanoseconds per
-//! timeout, and of the ratio.  The line `yield` has only the time of one run:
+//! timeout, and of the ratio.  The line `yield` has only the time of one run.  The lines
+//! measure this:
 //!
 //! | line | in each of THREADS threads or tasks, COUNT times |
 //! | --- | --- |
