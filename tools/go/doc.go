@@ -56,11 +56,11 @@
 //
 // The process opens the device once, which makes a context: slots, in memory that the process and
 // the kernel share.  A slot has the deadline of one timer.  A Timer, or the timer of a context of
-// WithDeadline, has a slot from its start until it expires or is stopped.  A Ticker has a slot until
-// Stop.  The slot then serves another timer.  So an idle timer that the program drops leaves nothing
-// in the kernel, and needs no finalizer.  If no slot is free, the ioctl GROW doubles the number of
-// slots.  If the context cannot grow, package time serves the timer as long as the timer would have
-// a slot.
+// WithDeadline, has a slot from its start until it expires or is stopped.  A Ticker has a slot
+// until Stop.  The slot then serves another timer.  So an idle timer that the program drops leaves
+// nothing in the kernel, and needs no finalizer.  If no slot is free, the ioctl GROW doubles the
+// number of slots.  If the context cannot grow, package time serves the timer as long as the timer
+// would have a slot.
 //
 // A start, a stop and a Reset are atomic operations on the slot, by the protocol of
 // <linux/timerheap.h>.  To check a slot, the kernel reads its deadline.  The ioctl KICK checks a

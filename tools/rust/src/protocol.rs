@@ -259,8 +259,8 @@ impl Library {
     }
 
     /// Start a timer.  Return: the number of expirations that the start prevents or discards: 1 if
-    /// the timer was pending, plus those that no thread has taken if the timer was idle.  The result
-    /// has both parts if another thread starts the timer during the call.
+    /// the timer was pending, plus those that no thread has taken if the timer was idle.  The
+    /// result has both parts if another thread starts the timer during the call.
     #[inline]
     pub fn start(&self, number: u32, deadline: u64, period: u64) -> Result<u64, Error> {
         let armed = self.arm(number, deadline, period);
