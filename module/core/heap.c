@@ -148,7 +148,8 @@ void theap_heap_rekey(struct theap_heap *heap, struct theap_node *node, s64 when
  * On newer kernels, such as 7.3, kvmalloc() calls vmalloc() even with GFP_ATOMIC.  In a hard
  * interrupt vmalloc() crashes the kernel, and in a softirq it may deadlock.
  *
- * Context: any but NMI; sleeps if @gfp allows it.
+ * Context: any but NMI, on PREEMPT_RT only where the kernel may allocate memory; sleeps if @gfp
+ * allows it.
  * Return: the memory, to be freed by kvfree(); NULL: there is none.
  */
 void *theap_alloc(size_t bytes, gfp_t gfp)
@@ -189,7 +190,7 @@ int theap_growth_alloc(struct theap_growth *growth, u32 segments, gfp_t gfp)
 }
 
 /**
- * theap_growth_free - free what theap_heap_grow() or theap_heap_shrink() has left in @growth
+ * theap_growth_free - free what @growth has: memory that no heap has taken, or that a heap gave up
  * @growth: empty afterwards
  *
  * Context: without the lock of the queue; may sleep if the memory is from vmalloc().

@@ -28,8 +28,8 @@
  * mostly grow down, and both share the free positions.  So a timer that changes from heap entry to
  * list node, or back, always has room.
  *
- * The caller serializes all calls but theap_growth_alloc() and theap_growth_free().  Those two
- * allocate and free memory, so the caller makes them without the lock of the queue.
+ * The caller serializes all calls but theap_alloc(), theap_growth_alloc() and theap_growth_free().
+ * Those three allocate or free memory, so the caller makes them without the lock of the queue.
  */
 #ifndef THEAP_HEAP_H
 #define THEAP_HEAP_H

@@ -3,8 +3,8 @@
  * Operations of the owner on the timers of a queue.
  *
  * The owner is the code that holds the queue's lock, on any CPU.  The owning CPU is another thing:
- * its hrtimer starts the runs of the queue (arm.c).  A stop or a modify changes the timer and leaves
- * the heap as it is.  The owner updates the heap later.  The owner has three operations:
+ * its hrtimer starts the runs of the queue (arm.c).  A stop or a modify changes the timer and
+ * leaves the heap as it is.  The owner updates the heap later.  The owner has three operations:
  *
  *	adjust	requeue the timers of the inbox, the list of timers that were moved earlier
  *	clean	make the top of the heap valid: remove a deleted timer, requeue a

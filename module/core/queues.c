@@ -144,8 +144,9 @@ struct theap_queue *theap_queues_next(struct theap_cursor *at)
 		if (bit < bits) {
 			/*
 			 * Read the bit before the pointer to the queues: then the pointer is not
-			 * NULL.  Pairs with the release of that pointer in
-			 * theap_account_add_clock(), which precedes the store of the bit.
+			 * NULL.  Code that sets the bit has its queue from that pointer, and
+			 * executes a full barrier before it sets the bit: (K) in arm.c, (P) in
+			 * owner.c or (S) in watchdog.c.  This barrier pairs with those.
 			 */
 			smp_rmb();
 			return theap_queues_get(account, bit % THEAP_CLOCKS, bit / THEAP_CLOCKS);

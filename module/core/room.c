@@ -163,8 +163,8 @@ static void theap_queue_room_work(struct work_struct *work)
 
 /**
  * theap_queue_grow_later - let a task allocate what a queue lacks
- * @queue: of the kernel's account; the start of a module's timer has found no position to reserve,
- *         or too few spare buckets, in it
+ * @queue: of the kernel's account; a timer of a module has found no position to reserve, or too
+ *         few spare buckets, in it
  *
  * If the allocation fails, the next start that lacks something calls this function again.
  *

@@ -529,8 +529,8 @@ static bool theap_timer_dequeue(struct theap_queue *queue, struct theap_timer *t
  * @timer: the timer; only its own function may start it meanwhile
  *
  * When this call returns, the function of the timer is not running and will not run.  The timer
- * is not queued.  It still has its reservation, unless its function has given the reservation up.
- * The caller may free the timer after theap_timer_unreserve().
+ * is not queued.  It still has its reservation.  The caller gives the reservation up by
+ * theap_timer_unreserve() before it frees the timer, unless the timer's function has done that.
  *
  * Context: task, may sleep; not in the timer's own function.
  * Return: whether the timer was pending.

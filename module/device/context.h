@@ -232,7 +232,7 @@ static inline void theap_context_note_queue(struct theap_context *context,
  * The longest @span of a context: 64 s.  An expired one-shot slot may stay queued for 63/64 of
  * @span (theap_slot_linger()): for at most 63 s, plus its slack.  During that time the program can
  * restart the slot in shared memory.  With an unchanged slack, the restart needs the ioctl KICK
- * only if its deadline is before the end of that time.
+ * only if its deadline is before @queued, or while the kernel checks the slot.
  */
 #define THEAP_SPAN_MAX		(64LL * NSEC_PER_SEC)
 

@@ -43,7 +43,8 @@
  * completes at once.  If the request is multishot, it posts again, since the total has changed.
  *
  * A cancellation may race with a completion.  The call CANCEL cancels a request.  io_uring cancels
- * a request if its io_uring file is closed, or if the submitting task exits or executes a program:
+ * a request if its io_uring file is closed, or if the submitting task exits.  io_uring also cancels
+ * all requests if a task that has requests executes a program:
  *
  *	the task work				a cancellation
  *	  if it is multishot, post		  lock
@@ -262,9 +263,10 @@ int theap_uring_wait(struct io_uring_cmd *uring, u64 key, u32 min, unsigned int 
 }
 
 /*
- * End a WAIT request that io_uring cancels: its io_uring is closed, or its task exits or executes a
- * program.  A pending request ends in this call.  If @completing is set, the request is being
- * issued or completed, and its task work ends it.  The caller holds the io_uring's lock.
+ * End a WAIT request that io_uring cancels: its io_uring is closed, its task exits, or a task with
+ * requests in that io_uring executes a program.  A pending request ends in this call.  If
+ * @completing is set, the request is being issued or completed, and its task work ends it.  The
+ * caller holds the io_uring's lock.
  */
 void theap_uring_wait_end(struct io_uring_cmd *uring, unsigned int issue_flags)
 {

@@ -20,8 +20,9 @@
  *
  * An operation that succeeds is a full barrier.  An operation that fails stores nothing and orders
  * nothing.  slot.c tries an operation at most THEAP_SLOT_TRIES times with interrupts off.  If all
- * tries fail, START, MODIFY, STOP and DRAIN enable interrupts and try again.  A check of the slot,
- * by a run or by KICK, is repeated later.
+ * tries fail, START, MODIFY, STOP and DRAIN enable interrupts and try again, and so does a KICK
+ * that could not add to @expirations.  A run, and a KICK that could not exchange @deadline, leave
+ * the slot to a check a minimum period later.
  */
 #ifndef THEAP_USER_WORD_H
 #define THEAP_USER_WORD_H

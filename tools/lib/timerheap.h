@@ -168,7 +168,7 @@ static inline struct timerheap *timerheap_open_fd(int fd)
 	return __timerheap_open_fd(fd, __TIMERHEAP_PROTOCOL);
 }
 
-/* Free a context that no other thread uses.  Stop its timers unless its descriptor has a copy. */
+/* Free a context that no other thread uses.  In the kernel, a copied fd keeps its timers. */
 void timerheap_close(struct timerheap *th);
 
 /*
@@ -588,7 +588,7 @@ static inline bool __timerheap_next(struct timerheap *th, struct timerheap_event
 		if (number >= timerheap_slots(th))
 			continue;
 		s = &th->slots[number];
-		/* If the slot's check is late, the KICK lets this event count all periods. */
+		/* If the slot backs off, the KICK lets this event count all periods. */
 		if (th->process || __timerheap_backs_off(s))
 			__timerheap_kick_ticker(th, number);
 		if (!__timerheap_take_expirations(s, event))

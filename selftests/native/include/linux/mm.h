@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The allocation functions that module/core/heap.c calls, for a build in user space.  The
- * sources of the module are compiled unchanged.  Kernel headers that are not in this folder
- * come from tools/include of the kernel's source.
+ * kvmalloc() and kvfree(), which module/core/heap.c calls, for a build in user space.  The sources
+ * of the module are compiled unchanged.  Kernel headers that are not in this folder, such as that
+ * of kmalloc(), come from tools/include of the kernel's source.
  */
 #ifndef NATIVE_LINUX_MM_H
 #define NATIVE_LINUX_MM_H
