@@ -162,7 +162,10 @@ FIXTURE_TEARDOWN(abi)
 	close(self->fd);
 }
 
-/* Most outputs of the calls: the bytes from the field @first to the end of the field @last. */
+/*
+ * The table has most output fields of the calls.  A row is the bytes from the begin of the field
+ * @first to the end of the field @last.  A call has one row or several, or none.
+ */
 #define OUTPUTS(call, type, first, last)					\
 	{ TIMERHEAP_IOC_##call, offsetof(struct timerheap_##type, first),	\
 	  offsetof(struct timerheap_##type, last) +				\

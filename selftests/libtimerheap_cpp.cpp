@@ -508,7 +508,8 @@ TEST(event_of_periodic_timer_counts_all_periods)
 	EXPECT(context.advance(876600h) == 0);
 }
 
-TEST(advance_ends_at_limit_of_expirations_or_1_ns_before_latest_time)
+/* An advance ends at its limit of expirations.  The clock never reaches manual_time::max(). */
+TEST(advance_ends_at_limit_of_expirations_and_never_reaches_time_point_max)
 {
 	theap::context<manual> context(2);
 	theap::timer<manual> a(context), b(context);

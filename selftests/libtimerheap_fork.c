@@ -402,7 +402,10 @@ static int poll_context(struct timerheap *th, int ms)
 	return poll(&(struct pollfd){ .fd = timerheap_fd(th), .events = POLLIN }, 1, ms);
 }
 
-/* After the last event was taken, no KICK is needed to make the descriptor readable again. */
+/*
+ * The program closes the descriptor, and restores it from a copy.  After the last event was taken,
+ * no KICK is needed to make the descriptor readable again.
+ */
 TEST(descriptor_restored_by_dup2_becomes_readable_at_next_deadline)
 {
 	struct timerheap *th;

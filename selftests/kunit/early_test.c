@@ -534,7 +534,7 @@ static void early_timers_due_soon_get_no_bucket_if_few_buckets_are_spare(struct 
 /*
  * An early bucket is due before its timers, so they can wait.  A run handles timers in batches.  If
  * the bucket has more timers than a batch handles, the next batches also handle the timers that are
- * due now: in the heap, and in other buckets.
+ * due now, and those of other early buckets that are due.
  */
 static void early_bucket_with_many_timers_delays_no_due_timer_outside_it(struct kunit *test)
 {
@@ -548,7 +548,10 @@ static void early_bucket_with_many_timers_delays_no_due_timer_outside_it(struct 
 		test_start_slack(&t[i], now + FAR, 0);
 	local_bh_disable();
 	test_make_bucket_due(test, &t[0].timer, 1);
-	/* A timer without slack, one with slack, and one in another early bucket. */
+	/*
+	 * Start two due timers, without and with slack.  The third timer is due in 200 ms, but its
+	 * early bucket, another one than that of t[0], is due now.
+	 */
 	test_start_slack(&t[nr], now, 0);
 	test_start_slack(&t[nr + 1], now - NSEC_PER_MSEC, NSEC_PER_MSEC);
 	t[nr + 2].timer.ops = &postponing_ops;

@@ -12,6 +12,7 @@
  * seed of the model's random numbers to the log.
  */
 #include <kunit/test.h>
+#include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/prandom.h>
 #include <linux/random.h>

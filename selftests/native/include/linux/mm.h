@@ -14,7 +14,7 @@
 #include <linux/minmax.h>
 #include <linux/types.h>
 
-/* heap_target.c defines these functions.  Its flag fail_allocations makes allocations fail. */
+/* The program defines these functions, for example heap_target.c, in which they can fail. */
 void *kvmalloc(size_t bytes, gfp_t gfp);
 void kvfree(const void *memory);
 
