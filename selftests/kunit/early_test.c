@@ -533,8 +533,8 @@ static void early_timers_due_soon_get_no_bucket_if_few_buckets_are_spare(struct 
 
 /*
  * An early bucket is due before its timers, so they can wait.  A run handles timers in batches.  If
- * the bucket has more timers than a batch handles, the next batches also handle the timers that are
- * due now, and those of other early buckets that are due.
+ * the bucket has more timers than a batch handles, the next batches also handle other timers: those
+ * that are due now, and those of other early buckets that are due.
  */
 static void early_bucket_with_many_timers_delays_no_due_timer_outside_it(struct kunit *test)
 {

@@ -135,8 +135,8 @@ func TestTouchOfSlotWithoutMemoryReturnsError(t *testing.T) {
 
 // A program with file capabilities ignores TIMERHEAP_ENGINE, as a set-user-ID program does.  The
 // test gives a copy of itself a capability, and runs the copy as another user with
-// TIMERHEAP_ENGINE=kernel.  The machine must have no device: then a program that obeyed the variable
-// would panic.
+// TIMERHEAP_ENGINE=kernel.  The machine must have no device: then a program that obeyed the
+// variable would panic.
 func TestProgramWithFileCapabilityIgnoresEnvironment(t *testing.T) {
 	if os.Getenv("TIMERHEAP_CHILD") != "" {
 		// An error means that the vector is not readable, as in a program with more rights.
