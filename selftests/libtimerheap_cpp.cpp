@@ -372,7 +372,8 @@ TEST(contexts_and_timers_can_be_moved_but_not_copied)
 	static_assert(!accepts<steady_clock, int>);
 }
 
-TEST(start_and_stop_and_postpone_return_whether_timer_was_pending)
+/* postpone() returns whether the timer was pending.  start() and stop() return a number. */
+TEST(start_and_stop_return_1_if_they_prevent_or_discard_an_expiration)
 {
 	theap::context<manual> context(1);
 	theap::timer<manual> timer(context);

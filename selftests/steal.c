@@ -221,7 +221,7 @@ static bool stolen_by_watchdog(struct __test_metadata *_metadata, struct _test_d
 	       (self->before.heaps || before.stolen_by_watchdog < since(self).stolen_by_watchdog);
 }
 
-TEST_F_TIMEOUT(steal, watchdog_steals_when_no_task_waits, 120)
+TEST_F_TIMEOUT(steal, watchdog_steals_when_no_task_waits_for_events, 120)
 {
 	int tries = tries_of_test();
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The module parameter verify=1: check a whole heap after each start, and each time that a caller
- * publishes the first deadline of the queue (__theap_settle() in owner.c).
+ * The module parameter verify=1: check a whole heap after each start that enqueues a timer.  Check
+ * the heap also each time that a caller publishes the first deadline of the queue
+ * (__theap_settle() in owner.c).  A start that only changes the deadline of a queued timer leaves
+ * the heap as it is.
  *
  * A caller that has enqueued or dequeued timers checks the heap before it releases the queue's
  * lock.  So the check fails in the caller that has broken the heap.  Each check takes O(n) with

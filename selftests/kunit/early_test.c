@@ -225,9 +225,9 @@ static void early_bucket_timers_expire_in_order_of_deadlines_if_run_is_late(stru
 }
 
 /*
- * An early bucket, which is due before its timers, is freed when its last timer leaves.  Then @last
- * of the queue no longer points to the bucket.  So the next start takes a spare bucket, one without
- * timers, and pushes a heap entry for it.
+ * @last of a queue points to the early bucket that the queue has chosen last: the next start tries
+ * that bucket first.  When the only timer of the bucket leaves, the bucket becomes spare, and @last
+ * becomes NULL.  So the next start takes a spare bucket, and pushes a heap entry for that bucket.
  */
 static void early_bucket_that_was_freed_gets_no_more_timers(struct kunit *test)
 {

@@ -162,7 +162,7 @@ static void hotplug_queue_of_isolated_cpu_stays_on_new_cpu_when_isolation_ends(s
  * For two queues of a CPU that goes offline, theap_cpu_choose() chooses two other CPUs.  The test
  * hands no queue over.
  */
-static void hotplug_two_different_cpus_are_chosen_for_queues_of_offline_cpu(struct kunit *test)
+static void hotplug_two_queues_of_offline_cpu_get_two_different_cpus(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue(), *second = test_second_queue(test);
 	unsigned int here = raw_smp_processor_id();
@@ -183,7 +183,7 @@ static struct kunit_case hotplug_cases[] = {
 	KUNIT_CASE(hotplug_timers_expire_after_hand_over_of_queue_to_another_cpu),
 	KUNIT_CASE(hotplug_online_callback_leaves_queue_on_cpu_that_suits_it_best),
 	KUNIT_CASE(hotplug_queue_of_isolated_cpu_stays_on_new_cpu_when_isolation_ends),
-	KUNIT_CASE(hotplug_two_different_cpus_are_chosen_for_queues_of_offline_cpu),
+	KUNIT_CASE(hotplug_two_queues_of_offline_cpu_get_two_different_cpus),
 	{}
 };
 

@@ -495,7 +495,7 @@ static void count_slow_wake(struct theap_waker *waker)
  * take is charged to the CPU budget.  So a run is throttled before it has called 2 * THEAP_BATCH
  * wakers.
  */
-static void queue_run_charges_cpu_budget_for_callbacks_that_functions_request(struct kunit *test)
+static void queue_run_charges_time_of_wakers_to_cpu_budget(struct kunit *test)
 {
 	const unsigned int nr = 1000;
 	struct theap_waker *wakers = kunit_kcalloc(test, nr, sizeof(*wakers), GFP_KERNEL);
@@ -729,7 +729,7 @@ static struct kunit_case queue_cases[] = {
 	KUNIT_CASE(queue_waker_is_called_once_per_run),
 	KUNIT_CASE(queue_run_calls_waker_even_if_run_on_stuck_cpu_has_same_waker),
 	KUNIT_CASE(queue_run_calls_wakers_before_it_expires_newly_due_timers),
-	KUNIT_CASE(queue_run_charges_cpu_budget_for_callbacks_that_functions_request),
+	KUNIT_CASE(queue_run_charges_time_of_wakers_to_cpu_budget),
 	KUNIT_CASE(queue_run_is_throttled_if_function_restarts_timer_at_past_deadline),
 	KUNIT_CASE(queue_stop_sync_waits_for_function),
 	{}

@@ -568,7 +568,7 @@ static void slot_stop_discards_expirations_that_check_could_not_count(struct kun
  * A DRAIN stops a slot, but unlike STOP it discards no expirations.  It adds to @expirations those
  * that a check could not add for contention.
  */
-static void slot_drain_adds_expirations_to_count_if_check_could_not_add_them(struct kunit *test)
+static void slot_drain_adds_to_unread_expirations_those_check_could_not_add(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
@@ -595,12 +595,12 @@ static void slot_drain_adds_expirations_to_count_if_check_could_not_add_them(str
 }
 
 /*
- * If contention keeps START from adding or discarding expirations, or from storing the deadline,
- * START tries again.  Before START changes a pending slot, it adds to @expirations those that a
- * check could not add.  If the slot is idle, START discards the expirations that no reader has
- * taken.
+ * A check could not add expirations to the field @expirations of a pending slot.  START adds them
+ * before it changes the slot, and discards none.  If the slot is idle, START discards the
+ * expirations that no reader has taken.  If contention keeps START from adding or discarding, or
+ * from storing the deadline, START tries again.
  */
-static void slot_start_adds_expirations_to_count_if_check_could_not_add_them(struct kunit *test)
+static void slot_start_adds_to_unread_expirations_those_check_could_not_add(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
@@ -745,8 +745,8 @@ static struct kunit_case slot_cases[] = {
 	KUNIT_CASE(slot_check_adds_expirations_that_earlier_check_failed_to_add),
 	KUNIT_CASE(slot_kick_retries_until_it_has_added_expirations_to_count),
 	KUNIT_CASE(slot_stop_discards_expirations_that_check_could_not_count),
-	KUNIT_CASE(slot_drain_adds_expirations_to_count_if_check_could_not_add_them),
-	KUNIT_CASE(slot_start_adds_expirations_to_count_if_check_could_not_add_them),
+	KUNIT_CASE(slot_drain_adds_to_unread_expirations_those_check_could_not_add),
+	KUNIT_CASE(slot_start_adds_to_unread_expirations_those_check_could_not_add),
 	KUNIT_CASE(slot_stays_queued_after_expiry_if_its_queue_has_many_timers),
 	KUNIT_CASE(slot_pages_are_allocated_at_first_use),
 	{}

@@ -9,7 +9,8 @@
 #include <signal.h>
 
 /*
- * Masks.  @before: the signals that were blocked when timerheap began; the command gets this mask.
+ * Masks.  @before: the signals that were blocked when timerheap began.  The child process in which
+ * "timerheap record" runs a command gets this mask.
  * @unblocked: @before without SIGINT, SIGTERM and SIGCHLD, which the process that starts timerheap
  * may have blocked.
  */

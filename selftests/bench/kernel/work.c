@@ -66,8 +66,8 @@ static s64 choose(enum kind kind, s64 base, s64 deadline, u32 i)
  * A timer of a round.  next_turns() finds the timer before the measurement of the round begins.
  *
  * Before all rounds, timer_set_start() starts each timer of the set "pending" for its first
- * deadline.  The new timers are in the set "fresh", which timer_set_start() does not start.  So
- * @deadline of a new timer is undefined.
+ * deadline.  A round of LATEST, RANDOM or EARLIEST starts idle timers instead, those of the set
+ * "fresh".  Then @deadline is undefined, since timer_set_start() does not start the set "fresh".
  */
 struct turn {
 	void *timer;

@@ -58,7 +58,7 @@ static void *run(void *arg)
 
 /*
  * Do one round: run a number of threads, given by @running, until each has done PAIRS pairs of stop
- * and insert.  Return: the elapsed nanoseconds per pair.
+ * and insert.  Return: the elapsed nanoseconds, divided by the number of pairs of all threads.
  */
 static double round_of(unsigned int running)
 {

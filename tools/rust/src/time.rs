@@ -60,8 +60,8 @@ pub fn timeout_at<F: Future>(instant: Instant, future: F) -> Timeout<F> {
 }
 
 /// Tick one period from this call, and at each multiple of the period after that.  The period is
-/// at least 1 ns.  A period below the minimum counts as the minimum, usually 100 us: see
-/// [`Timer::start_periodic`](crate::Timer::start_periodic).
+/// at least 1 ns.  After the first tick, a period below the minimum counts as the minimum, usually
+/// 100 us: see [`Timer::start_periodic`](crate::Timer::start_periodic).
 pub fn interval(period: Duration) -> Interval {
     expect(Source::global().and_then(|source| Interval::new(source, period, period)))
 }
