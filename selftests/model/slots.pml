@@ -443,8 +443,8 @@ active proctype clock() {
 }
 
 /*
- * A last stop, after both processes "user" have ended.  At its end the stop sets @stopped: from then
- * on the kernel must count no expiration.  discard.pml shows what the stop then does with the
+ * A last stop, after both processes "user" have ended.  At its end the stop sets @stopped: from
+ * then on the kernel must count no expiration.  discard.pml shows what the stop then does with the
  * expirations that the kernel has counted before.
  */
 inline last_stop() {
