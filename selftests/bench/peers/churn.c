@@ -13,8 +13,8 @@
 #define ROUND		(30 * MSEC)	/* time limit of a round */
 #define LOST		1000	/* every 1000th request has no answer */
 /*
- * Timers of each thread for requests without an answer.  A thread that has used all of them ends its
- * part of a round.  The other threads go on.
+ * Timers of each thread for requests without an answer.  A thread that has used all of them ends
+ * its part of a round.  The other threads go on.
  */
 #define RESERVE		200
 
