@@ -342,9 +342,10 @@ static void bucket_with_many_timers_delays_no_timer_with_earlier_deadline(struct
 	run_batches(test, 1);
 	KUNIT_EXPECT_EQ(test, t[nr - 1].called, 0);
 	local_bh_enable();
+	/* A slow run is throttled, and a later run expires the rest. */
 	test_run();
 	for (i = 0; i < nr; i++)
-		KUNIT_EXPECT_EQ(test, t[i].called, 1);
+		KUNIT_EXPECT_TRUE(test, test_settles_at(&t[i].called, 1));
 }
 
 /*
