@@ -18,7 +18,7 @@
 #define PEERS	2			/* hostile processes */
 #define TIMEOUT	(10 * MSEC)
 
-/* Only a call that the peers prolong takes this long, even on an emulated debug kernel. */
+/* Hostile processes must have prolonged a call that takes this long, even on a debug kernel. */
 #define TOO_LONG	(10 * SEC)
 
 FIXTURE(abuse_ring)

@@ -26,7 +26,10 @@ enum passing {
 	BY_MEMORY,	/* a store to the mapped slot; KICK if the kernel would read it too late */
 };
 
-/* A timerheap context.  The tests use the context as go-zero's tests use a TimingWheel. */
+/*
+ * A context of timerheap.  The tests use the context as go-zero's tests use a TimingWheel.  This
+ * file has no timing wheel.
+ */
 struct wheel {
 	struct th_map map;
 	enum passing passing;
