@@ -13,7 +13,8 @@
  *	hand_over  a queue with timers was handed over to another CPU, since a CPU goes offline or
  *		   comes online, or was isolated or released, or since the ioctl SETUP has pinned
  *		   the queue to its own CPU
- *	notify	   a CPU was notified of an earlier deadline
+ *	notify	   a queue has an earlier deadline; remote=1: another CPU sends an IPI to the CPU of
+ *		   the queue; remote=0: the CPU of the queue handles the deadline
  *	steal	   another CPU runs a queue, since the queue's CPU is stuck
  *
  * While a tracepoint is off it costs one no-op instruction, five bytes on x86.
@@ -24,7 +25,7 @@
  *	started		start events with to=WAITING
  *	checked		check events
  *	handed_over	hand_over events
- *	notified	notify events with remote=0
+ *	notified	notify events with remote=0.  Mostly, one follows each event with remote=1
  *	stolen		steal events
  *
  * A program may change a slot in shared memory without a call.  That change makes no event;

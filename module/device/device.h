@@ -8,11 +8,13 @@
  *
  *	ring.c user.c eventfd.c clock_step.c	the event ring, the limits of a user, the
  *						eventfd to signal, steps of CLOCK_REALTIME
- *	uring_wait.c				WAIT requests of io_uring
+ *	uring_wait.c				WAIT requests of io_uring, until they complete or
+ *						are canceled
  *	context.c				a context, from open to release
  *	user_word.h slot.c			atomic operations on words of a slot, the protocol
- *						by which program and kernel change a slot
- *	slot_event.c slot_page.c		the events of a slot, the memory of slots
+ *						of a slot: start, stop, kick, check, expiry
+ *	slot_event.c slot_page.c		take the event of a slot for a reader, the memory
+ *						of slots
  *	read.c					wait for events and read them
  *	mmap.c ioctl.c uring.c			the calls of a program
  *	debugfs.c				the state of the module, for root

@@ -622,7 +622,7 @@ static void run_batch(struct theap_queue *queue)
  * Meanwhile a program may move a timer that is still in the bucket to a near deadline.  The next
  * batch after that deadline expires the timer.
  */
-static void early_timer_moved_out_of_due_bucket_expires_in_next_batch(struct kunit *test)
+static void early_timer_moved_earlier_in_due_bucket_expires_in_next_batch(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	unsigned int i, nr = 10 * THEAP_BATCH;
@@ -714,7 +714,7 @@ static struct kunit_case early_cases[] = {
 	KUNIT_CASE(early_timers_due_soon_get_no_bucket_if_few_buckets_are_spare),
 	KUNIT_CASE(early_bucket_with_many_timers_delays_no_due_timer_outside_it),
 	KUNIT_CASE(early_bucket_that_is_due_gets_no_more_timers),
-	KUNIT_CASE(early_timer_moved_out_of_due_bucket_expires_in_next_batch),
+	KUNIT_CASE(early_timer_moved_earlier_in_due_bucket_expires_in_next_batch),
 	KUNIT_CASE(early_first_deadline_is_not_later_than_deadlines_of_unexpired_timers),
 	KUNIT_CASE(early_bucket_in_late_run_delays_no_timer_with_earlier_deadline),
 	{}

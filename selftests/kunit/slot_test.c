@@ -568,7 +568,7 @@ static void slot_stop_discards_expirations_that_check_could_not_count(struct kun
  * A DRAIN stops a slot, but unlike STOP it discards no expirations.  It adds to @expirations those
  * that a check could not add for contention.
  */
-static void slot_drain_adds_to_unread_expirations_those_check_could_not_add(struct kunit *test)
+static void slot_ioctl_drain_adds_expirations_that_earlier_check_failed_to_add(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
@@ -745,7 +745,7 @@ static struct kunit_case slot_cases[] = {
 	KUNIT_CASE(slot_check_adds_expirations_that_earlier_check_failed_to_add),
 	KUNIT_CASE(slot_kick_retries_until_it_has_added_expirations_to_count),
 	KUNIT_CASE(slot_stop_discards_expirations_that_check_could_not_count),
-	KUNIT_CASE(slot_drain_adds_to_unread_expirations_those_check_could_not_add),
+	KUNIT_CASE(slot_ioctl_drain_adds_expirations_that_earlier_check_failed_to_add),
 	KUNIT_CASE(slot_start_adds_to_unread_expirations_those_check_could_not_add),
 	KUNIT_CASE(slot_stays_queued_after_expiry_if_its_queue_has_many_timers),
 	KUNIT_CASE(slot_pages_are_allocated_at_first_use),

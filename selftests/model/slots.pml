@@ -26,10 +26,10 @@
 
 /* The size of the search.  The script "check" sets these macros, except OPS2. */
 #ifndef OPS
-#define OPS	1	/* the number of operations of the first user */
+#define OPS	1	/* operations of the first user, a process that acts as a program */
 #endif
 #ifndef OPS2
-#define OPS2	1	/* the number of operations of the second user */
+#define OPS2	1	/* operations of the second user */
 #endif
 #ifndef PERIODS
 #define PERIODS	0	/* 0: each start is one-shot; 1: a start may also have period 1 */
@@ -209,16 +209,18 @@ inline kick() {
 }
 
 /*
- * START, or MODIFY if if_pending is true: queue the timer, then store @queued, then @deadline.  If
- * the deadline of a periodic slot has already passed, the timer is first queued for the next
+ * START; or, if if_pending is true, MODIFY with the flag TIMERHEAP_IF_PENDING, which starts no idle
+ * slot.  Both queue the timer, then store @queued, then @deadline.
+ *
+ * If the deadline of a periodic slot has already passed, the timer is first queued for the next
  * deadline.  So the slot expires only after schedule(), which may fail for lack of memory.
  *
- * The code of slot.c differs from this inline:
+ * The code of slot.c differs from this inline.  Below, MODIFY is MODIFY with that flag:
  *
  *  - The code reads the clock before the claim, the inline in the claim.
  *  - The code writes @period after @deadline.  The claim prevents a check between the two stores.
- *  - In the code, MODIFY of an idle slot changes nothing.  The inline leaves @deadline at 0, but
- *    changes @period, @queued and the timer.
+ *  - In the code, MODIFY changes nothing if the slot is idle.  The inline leaves @deadline at 0,
+ *    but changes @period, @queued and the timer.
  *  - In the code, START of an idle slot discards its expirations: see discard.pml.
  *  - The code of MODIFY tries to exchange @deadline at most 4 times in a claim, and then claims
  *    again.  The inline needs one try.

@@ -643,9 +643,9 @@ static inline void *timerheap_pointer(const struct timerheap_event *event)
  * an earlier deadline; the reverse is not always true.  Usually *@next is later than the call.
  * TIMERHEAP_IOC_SYNC(2) lists the exceptions.
  *
- * The function makes one system call.  While the event of a periodic timer is unread, the kernel
- * checks the timer less and less often.  So the function also kicks such timers, up to 256 by one
- * KICK.  Then *@next is not after their deadlines, and each event counts all past periods.
+ * The function makes the system call SYNC.  While the event of a periodic timer is unread, the
+ * kernel checks the timer less and less often.  So after SYNC one KICK for each 256 such timers
+ * follows.  Then *@next is not after their deadlines, and each event counts all past periods.
  *
  * The thread that takes events calls this function.  Return: 0; -EBADF as timerheap_wait().
  */
