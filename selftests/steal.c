@@ -2,13 +2,13 @@
 /*
  * Stealing: another CPU runs the timers of a CPU that is stuck.
  *
- * Most tests hold a CPU: they make it stuck for a while and then release it.  Each timer must
- * expire once and not early, and in most tests before the CPU is released.  The tests need
- * root, two CPUs, and the module that makes a CPU stuck (stuck_test.h).
+ * Most tests make a CPU stuck for a while.  The CPU recovers when that time ends.  Each timer must
+ * expire once and not early, and in most tests before the CPU recovers.  The tests need root, two
+ * CPUs, and the module that makes a CPU stuck (stuck_test.h).
  *
- * CPU 0 is among the CPUs that are held, since with the parameter heaps=1 it drives all timers.
+ * CPU 0 is among the CPUs that get stuck, since with the parameter heaps=1 it drives all timers.
  * The module's watchdog is two kernel timers on two CPUs, which scan for stuck CPUs.  The tests of
- * the watchdog hold each CPU in turn, so they also hold the CPUs of these two timers.
+ * the watchdog make each CPU stuck in turn, so also the CPUs of these two timers.
  */
 
 #include <sys/utsname.h>
@@ -19,11 +19,11 @@
 #define SLOTS		64
 
 /*
- * Most tests start timers on a CPU, and then make the CPU stuck for the time HOLD.  The first timer
- * is due the time SOON after its start, when the CPU is already stuck.  With the module parameter
- * delay_us the module is slow, so the other CPUs get more time to steal.
+ * Most tests start timers on a CPU, and then make the CPU stuck for the time STUCK_SPAN.  The first
+ * timer is due the time SOON after its start, when the CPU is already stuck.  With the module
+ * parameter delay_us the module is slow, so the other CPUs get more time to steal.
  */
-#define HOLD		((th_parameter("delay_us") > '0' ? 1500 : 600) * MSEC)
+#define STUCK_SPAN	((th_parameter("delay_us") > '0' ? 1500 : 600) * MSEC)
 #define SOON		(200 * MSEC)
 
 FIXTURE(steal)
@@ -45,7 +45,8 @@ FIXTURE_SETUP(steal)
 	self->watchdog_ms = get_number(TH_PARAMETERS "watchdog_ms");
 	self->min_period = get_number(TH_PARAMETERS "min_period_ns");
 	self->cpu_percent = get_number(TH_PARAMETERS "user_cpu_percent");
-	if (self->cpus < 2 || put_number(TH_PARAMETERS "steal_us", self->steal_us) || !can_hold())
+	if (self->cpus < 2 || put_number(TH_PARAMETERS "steal_us", self->steal_us) ||
+	    !can_make_stuck())
 		SKIP(return, "needs root, two CPUs, and the module of selftests/stuck");
 	self->fd = th_context(CLOCK_MONOTONIC, SLOTS);
 	ASSERT_LE(0, self->fd);
@@ -129,7 +130,7 @@ static int64_t take_events(struct _test_data_steal *self, int nr)
  * By default a stolen timer is about 2 ms late, or about 25 ms if only the watchdog scans for stuck
  * CPUs.  In an attempt, a test makes one CPU stuck and measures its timers.  The host may suspend
  * an emulated CPU for much longer, but not in each attempt.  So the tests compare the smallest
- * median of all attempts.  Timers that wait until the CPU is released are more than 300 ms late.
+ * median of all attempts.  Timers that wait until the CPU recovers are more than 300 ms late.
  */
 #define STOLEN_WITHIN		(100 * MSEC)
 
@@ -137,10 +138,10 @@ static int64_t take_events(struct _test_data_steal *self, int nr)
  * Return: how many failed attempts make a test fail.  Most tests count the failed attempts of all
  * CPUs together.
  *
- * In an attempt, a test holds one CPU (makes it stuck), and another CPU must steal its timers.  An
- * attempt can fail because the host stalls.  Then the CPU is held too late, or no other CPU has
- * time to steal before the CPU is released.  TIMERHEAP_EXACT in the environment states that the
- * clock counts instructions.  The host then has no effect, so no attempt may fail.
+ * In an attempt, a test makes one CPU stuck, and another CPU must steal its timers.  An attempt can
+ * fail because the host stalls.  Then the CPU gets stuck too late, or no other CPU has time to
+ * steal before the CPU recovers.  TIMERHEAP_EXACT in the environment states that the clock counts
+ * instructions.  The host then has no effect, so no attempt may fail.
  */
 static int tries_of_test(void)
 {
@@ -148,28 +149,28 @@ static int tries_of_test(void)
 }
 
 /*
- * Hold a CPU that has timers (make it stuck), and sleep in WAIT until their events arrive.
+ * Make a CPU with timers stuck, and sleep in WAIT until their events arrive.
  *
- * Return: whether the timers ran before the CPU was released; false if the CPU was held only after
+ * Return: whether the timers ran before the CPU recovered; false if the CPU got stuck only after
  * the first deadline.
  */
 static bool stolen_for_waiter(struct __test_metadata *_metadata, struct _test_data_steal *self,
 			      int cpu, const char *what)
 {
-	int64_t last, held, soon = now() + SOON;
+	int64_t last, stuck_since, soon = now() + SOON;
 
 	EXPECT_EQ(0, start_on(self, cpu, SLOTS, soon));
-	EXPECT_EQ(0, hold(cpu, HOLD, what));
-	held = now();
+	EXPECT_EQ(0, make_stuck(cpu, STUCK_SPAN, what));
+	stuck_since = now();
 	last = take_events(self, SLOTS);
 	EXPECT_LT(0, last);
-	EXPECT_TRUE(th_quiet(self->fd, HOLD));
-	return held < soon && last < wait_released();
+	EXPECT_TRUE(th_quiet(self->fd, STUCK_SPAN));
+	return stuck_since < soon && last < wait_recovered();
 }
 
 /*
  * Another CPU steals the timers of a stuck CPU.  So a task that sleeps in WAIT gets their events
- * before the stuck CPU is released.
+ * before the stuck CPU recovers.
  */
 static void check_sleeping_waiter(struct __test_metadata *_metadata, struct _test_data_steal *self,
 				  const char *what)
@@ -179,7 +180,7 @@ static void check_sleeping_waiter(struct __test_metadata *_metadata, struct _tes
 	for (int cpu = 0; cpu < self->tested; cpu++) {
 		while (tries && !stolen_for_waiter(_metadata, self, cpu, what))
 			tries--;
-		EXPECT_LT(0, tries) TH_LOG("timers did not run before CPU %d was released", cpu);
+		EXPECT_LT(0, tries) TH_LOG("timers did not run before CPU %d recovered", cpu);
 	}
 	EXPECT_LT(0, since(self).stolen);
 	EXPECT_GT(STOLEN_WITHIN, self->best_median);
@@ -196,28 +197,28 @@ TEST_F_TIMEOUT(steal, sleeping_waiter_gets_events_of_timers_on_cpu_with_interrup
 }
 
 /*
- * Hold a CPU that has timers (make it stuck), while no task waits for events and no other timer is
- * due.  So only the watchdog scans for stuck CPUs.
+ * Make a CPU with timers stuck, while no task waits for events and no other timer is due.  So only
+ * the watchdog scans for stuck CPUs.
  *
- * Return: whether all timers ran before the CPU was released, and the watchdog has made another CPU
+ * Return: whether all timers ran before the CPU recovered, and the watchdog has made another CPU
  * run timers of the stuck one.  With the module parameter heaps= CPUs share heaps, so a CPU that is
  * not stuck may run the timers.  Then nothing needs to be stolen: ignore the second condition.  If
- * the CPU was held only after the first deadline, return false.
+ * the CPU got stuck only after the first deadline, return false.
  */
 static bool stolen_by_watchdog(struct __test_metadata *_metadata, struct _test_data_steal *self,
 			       int cpu)
 {
 	struct timerheap_info before = since(self);
-	int64_t last, held, released, soon = now() + SOON;
+	int64_t last, stuck_since, recovered, soon = now() + SOON;
 
 	EXPECT_EQ(0, start_on(self, cpu, SLOTS, soon));
-	EXPECT_EQ(0, hold(cpu, HOLD, "interrupts"));
-	held = now();
-	released = wait_released();
+	EXPECT_EQ(0, make_stuck(cpu, STUCK_SPAN, "interrupts"));
+	stuck_since = now();
+	recovered = wait_recovered();
 	last = take_events(self, SLOTS);
 	EXPECT_LT(0, last);
 	EXPECT_TRUE(th_quiet(self->fd, 10 * MSEC));
-	return held < soon && last < released &&
+	return stuck_since < soon && last < recovered &&
 	       (self->before.heaps || before.stolen_by_watchdog < since(self).stolen_by_watchdog);
 }
 
@@ -228,49 +229,49 @@ TEST_F_TIMEOUT(steal, watchdog_steals_when_no_task_waits_for_events, 120)
 	for (int cpu = 0; cpu < self->cpus; cpu++) {
 		while (tries && !stolen_by_watchdog(_metadata, self, cpu))
 			tries--;
-		EXPECT_LT(0, tries) TH_LOG("timers did not run before CPU %d was released", cpu);
+		EXPECT_LT(0, tries) TH_LOG("timers did not run before CPU %d recovered", cpu);
 	}
 	EXPECT_LT(0, since(self).stolen_by_watchdog);
 	EXPECT_GT(STOLEN_WITHIN, self->best_median);
 }
 
 /*
- * Hold (make stuck) @cpu, which has timers.  SOON (200 ms) later also hold the CPU after @cpu.  A
+ * Make @cpu, which has timers, stuck.  SOON (200 ms) later make the CPU after @cpu stuck, too.  A
  * ticker (periodic timer) runs on the CPU after these two.  The ticker keeps the watchdog, which
  * scans for stuck CPUs, awake: the watchdog sleeps while no deadline is near.
  *
- * Return: whether all timers ran before @cpu was released.
+ * Return: whether all timers ran before @cpu recovered.
  */
 static bool run_by_third(struct __test_metadata *_metadata, struct _test_data_steal *self,
 			 int cpu)
 {
 	int next = (cpu + 1) % self->cpus, fd = th_context(CLOCK_BOOTTIME, 1);
-	int64_t last, released;
+	int64_t last, recovered;
 
 	EXPECT_LE(0, fd);
 	EXPECT_EQ(0, run_on((cpu + 2) % self->cpus));
 	EXPECT_EQ(0, th_start_flags(fd, 0, MSEC, 10 * MSEC, 0));
 	EXPECT_EQ(0, start_on(self, cpu, SLOTS, now() + 3 * SOON));
 	EXPECT_EQ(0, keep_off(self->cpus, cpu, next));
-	EXPECT_EQ(0, hold(cpu, HOLD + 3 * SOON, "interrupts"));
+	EXPECT_EQ(0, make_stuck(cpu, STUCK_SPAN + 3 * SOON, "interrupts"));
 	nap(SOON);
-	EXPECT_EQ(0, hold(next, HOLD, "softirqs"));
-	/* @cpu is released after @next: wait_released() returns the time of the release of @cpu. */
-	released = wait_released();
+	EXPECT_EQ(0, make_stuck(next, STUCK_SPAN, "softirqs"));
+	/* @cpu recovers last: wait_recovered() returns the time at which @cpu recovers. */
+	recovered = wait_recovered();
 	close(fd);
 	last = take_events(self, SLOTS);
 	EXPECT_LT(0, last);
-	return last < released;
+	return last < recovered;
 }
 
 /*
- * A third CPU steals the timers of a held (stuck) CPU while another CPU is held, too.  The first
- * held CPU has the timers, and its interrupts are off.  On the second held CPU softirqs are off.
+ * A third CPU steals the timers of a stuck CPU while another CPU is stuck, too.  The first stuck
+ * CPU has the timers, and its interrupts are off.  On the second stuck CPU softirqs are off.
  *
  * The watchdog is two kernel timers on two CPUs, which scan for stuck CPUs.  They would sleep while
  * no deadline is near.  So a ticker, which is a periodic timer, runs on the third CPU.  If one
- * watchdog timer is on the first held CPU, the other one moves it to a free CPU before the second
- * CPU is held.  If both watchdog timers were on held CPUs, neither could find the stuck CPUs.
+ * watchdog timer is on the first stuck CPU, the other one moves it to a free CPU before the second
+ * CPU gets stuck.  If both watchdog timers were on stuck CPUs, neither could find the stuck CPUs.
  */
 TEST_F_TIMEOUT(steal, third_cpu_steals_from_stuck_cpu_while_another_is_stuck, 120)
 {
@@ -281,39 +282,39 @@ TEST_F_TIMEOUT(steal, third_cpu_steals_from_stuck_cpu_while_another_is_stuck, 12
 	for (int cpu = 0; cpu < self->cpus; cpu++) {
 		while (tries && !run_by_third(_metadata, self, cpu))
 			tries--;
-		EXPECT_LT(0, tries) TH_LOG("timers did not run while CPU %d was held", cpu);
+		EXPECT_LT(0, tries) TH_LOG("timers did not run while CPU %d was stuck", cpu);
 	}
 }
 
 /*
- * Hold (make stuck) @cpu, which has timers, and then also @next.
+ * Make @cpu, which has timers, stuck, and then also @next.
  *
- * Return: whether all timers ran before @cpu was released.
+ * Return: whether all timers ran before @cpu recovered.
  */
 static bool run_meanwhile(struct __test_metadata *_metadata, struct _test_data_steal *self,
 			  int cpu, int next)
 {
-	int64_t last, begin, released;
+	int64_t last, begin, recovered;
 
 	/*
-	 * When @cpu is held, one of the two watchdog timers, which scan for stuck CPUs, must be on
-	 * @cpu.  If both sleep, the START below arms one of them on the caller's CPU, @cpu.  So
+	 * When @cpu gets stuck, one of the two watchdog timers, which scan for stuck CPUs, must be
+	 * on @cpu.  If both sleep, the START below arms one of them on the caller's CPU, @cpu.  So
 	 * wait until both sleep: no deadline is near.
 	 */
 	nap(SOON);
 	ASSERT_EQ(0, run_on(cpu));
 	begin = now() + SOON;
 	for (int i = 0; i < SLOTS; i++)
-		ASSERT_EQ(0, th_start_at(self->fd, i, begin + i * HOLD / SLOTS));
+		ASSERT_EQ(0, th_start_at(self->fd, i, begin + i * STUCK_SPAN / SLOTS));
 	ASSERT_EQ(0, keep_off(self->cpus, cpu, next));
-	ASSERT_EQ(0, hold(cpu, 2 * HOLD, "interrupts"));
-	nap(SOON + HOLD / 2);
-	/* @cpu is released after @next: wait_released() returns the time of the release of @cpu. */
-	ASSERT_EQ(0, hold(next, 3 * HOLD / 2 - 2 * SOON, "interrupts"));
-	released = wait_released();
+	ASSERT_EQ(0, make_stuck(cpu, 2 * STUCK_SPAN, "interrupts"));
+	nap(SOON + STUCK_SPAN / 2);
+	/* @cpu recovers last: wait_recovered() returns the time at which @cpu recovers. */
+	ASSERT_EQ(0, make_stuck(next, 3 * STUCK_SPAN / 2 - 2 * SOON, "interrupts"));
+	recovered = wait_recovered();
 	last = take_events(self, SLOTS);
 	ASSERT_LT(0, last);
-	return last < released;
+	return last < recovered;
 }
 
 /*
@@ -321,14 +322,14 @@ static bool run_meanwhile(struct __test_metadata *_metadata, struct _test_data_s
  *
  * The watchdog is two kernel timers on two CPUs, which scan for stuck CPUs.  They sleep while no
  * deadline is near.  A START with a near deadline arms one of them on the caller's CPU and the
- * other one on the next CPU.  The test holds the first CPU (makes it stuck).  The watchdog timer of
- * the second CPU finds that, and moves the other watchdog timer to a free CPU.  Then the test also
- * holds the second CPU.  The deadlines are so close that the watchdog does not sleep long.  The
- * free CPUs have no timers, and no task waits for events, so only the watchdog scans.
+ * other one on the next CPU.  The test makes the first CPU stuck.  The watchdog timer of the second
+ * CPU finds that, and moves the other watchdog timer to a free CPU.  Then the test also makes the
+ * second CPU stuck.  The deadlines are so close that the watchdog does not sleep long.  The free
+ * CPUs have no timers, and no task waits for events, so only the watchdog scans.
  *
- * If the host suspends CPUs, a watchdog timer may move to a CPU just before that CPU is held.  Then
- * both watchdog timers may be on held CPUs, and the attempt fails.  So the test counts the failed
- * attempts (tries_of_test) for each pair of CPUs separately.
+ * If the host suspends CPUs, a watchdog timer may move to a CPU just before that CPU gets stuck.
+ * Then both watchdog timers may be on stuck CPUs, and the attempt fails.  So the test counts the
+ * failed attempts (tries_of_test) for each pair of CPUs separately.
  */
 TEST_F_TIMEOUT(steal, watchdog_steals_after_cpus_of_both_watchdog_timers_got_stuck_in_turn, 120)
 {
@@ -340,30 +341,30 @@ TEST_F_TIMEOUT(steal, watchdog_steals_after_cpus_of_both_watchdog_timers_got_stu
 		while (tries && !run_meanwhile(_metadata, self, cpu, next))
 			tries--;
 		EXPECT_LT(0, tries)
-			TH_LOG("timers did not run while CPUs %d and %d were held", cpu, next);
+			TH_LOG("timers did not run while CPUs %d and %d were stuck", cpu, next);
 	}
 }
 
 /*
- * Hold a CPU that has timers (make it stuck), with the watchdog off.  A ticker, which is a periodic
- * timer, runs on another CPU.  At the end of each run, that CPU scans for stuck CPUs.
+ * Make a CPU with timers stuck, with the watchdog off.  A ticker, which is a periodic timer, runs
+ * on another CPU.  At the end of each run, that CPU scans for stuck CPUs.
  *
- * Return: whether that CPU stole the timers before the stuck CPU was released; false if the stuck
- * CPU was held only after the first deadline.
+ * Return: whether that CPU stole the timers before the stuck CPU recovered; false if the CPU
+ * got stuck only after the first deadline.
  */
 static bool run_by_ticker(struct __test_metadata *_metadata, struct _test_data_steal *self,
 			  int cpu)
 {
-	int64_t held, released, soon, last = 0;
+	int64_t stuck_since, recovered, soon, last = 0;
 
 	/* The ticker uses the last slot. */
 	EXPECT_EQ(0, run_on((cpu + 1) % self->cpus));
 	EXPECT_EQ(0, th_start_flags(self->fd, SLOTS - 1, MSEC, 5 * MSEC, 0));
 	soon = now() + SOON;
 	EXPECT_EQ(0, start_on(self, cpu, SLOTS - 1, soon));
-	EXPECT_EQ(0, hold(cpu, HOLD, "softirqs"));
-	held = now();
-	released = wait_released();
+	EXPECT_EQ(0, make_stuck(cpu, STUCK_SPAN, "softirqs"));
+	stuck_since = now();
+	recovered = wait_recovered();
 	/* The stop discards the event of the ticker, so SLOTS - 1 events arrive. */
 	EXPECT_EQ(1, th_stop(self->fd, SLOTS - 1));
 	for (int got = 0; got < SLOTS - 1; got++) {
@@ -376,7 +377,7 @@ static bool run_by_ticker(struct __test_metadata *_metadata, struct _test_data_s
 			last = event.fired;
 	}
 	EXPECT_TRUE(th_quiet(self->fd, 10 * MSEC));
-	return held < soon && last < released;
+	return stuck_since < soon && last < recovered;
 }
 
 TEST_F_TIMEOUT(steal, run_of_ticker_on_another_cpu_steals_from_stuck_cpu, 120)
@@ -389,29 +390,29 @@ TEST_F_TIMEOUT(steal, run_of_ticker_on_another_cpu_steals_from_stuck_cpu, 120)
 	for (int cpu = 0; cpu < self->tested; cpu++) {
 		while (tries && !run_by_ticker(_metadata, self, cpu))
 			tries--;
-		EXPECT_LT(0, tries) TH_LOG("timers did not run before CPU %d was released", cpu);
+		EXPECT_LT(0, tries) TH_LOG("timers did not run before CPU %d recovered", cpu);
 	}
 	EXPECT_LT(0, since(self).stolen);
 	EXPECT_EQ(0, since(self).stolen_by_watchdog);
 }
 
 /*
- * Hold a CPU that has timers (make it stuck), with the watchdog off.  Call WAIT with a short
- * timeout until all events have arrived.  Before WAIT sleeps, it searches for stuck CPUs.
+ * Make a CPU with timers stuck, with the watchdog off.  Call WAIT with a short timeout until all
+ * events have arrived.  Before WAIT sleeps, it searches for stuck CPUs.
  *
- * Return: whether the timers ran before the stuck CPU was released; false if the CPU was held only
+ * Return: whether the timers ran before the stuck CPU recovered; false if the CPU got stuck only
  * after the first deadline.
  */
 static bool run_by_waiter(struct __test_metadata *_metadata, struct _test_data_steal *self,
 			  int cpu)
 {
 	struct timerheap_event event = {};
-	int64_t held, soon = now() + SOON;
+	int64_t stuck_since, soon = now() + SOON;
 	int got = 0;
 
 	EXPECT_EQ(0, start_on(self, cpu, SLOTS, soon));
-	EXPECT_EQ(0, hold(cpu, HOLD, "interrupts"));
-	held = now();
+	EXPECT_EQ(0, make_stuck(cpu, STUCK_SPAN, "interrupts"));
+	stuck_since = now();
 	for (int64_t end = now() + LOST; got < SLOTS && now() < end; ) {
 		int ret = th_wait_flags(self->fd, &event, 1, 1, 5 * MSEC, 0);
 
@@ -421,8 +422,8 @@ static bool run_by_waiter(struct __test_metadata *_metadata, struct _test_data_s
 		got += ret;
 	}
 	EXPECT_EQ(SLOTS, got);
-	EXPECT_TRUE(th_quiet(self->fd, HOLD));
-	return held < soon && (int64_t)event.fired < wait_released();
+	EXPECT_TRUE(th_quiet(self->fd, STUCK_SPAN));
+	return stuck_since < soon && (int64_t)event.fired < wait_recovered();
 }
 
 TEST_F_TIMEOUT(steal, waiter_steals_before_it_sleeps, 120)
@@ -433,47 +434,47 @@ TEST_F_TIMEOUT(steal, waiter_steals_before_it_sleeps, 120)
 	for (int cpu = 0; cpu < self->tested; cpu++) {
 		while (tries && !run_by_waiter(_metadata, self, cpu))
 			tries--;
-		EXPECT_LT(0, tries) TH_LOG("timers did not run before CPU %d was released", cpu);
+		EXPECT_LT(0, tries) TH_LOG("timers did not run before CPU %d recovered", cpu);
 	}
 	EXPECT_LT(0, since(self).stolen);
 	EXPECT_EQ(0, since(self).stolen_by_watchdog);
 }
 
-/* With stealing off, the timers of a held (stuck) CPU expire once, when that CPU is released. */
+/* With stealing off, the timers of a stuck CPU expire once, when that CPU recovers. */
 TEST_F_TIMEOUT(steal, nothing_is_stolen_with_stealing_off, 120)
 {
 	int64_t end;
 
 	ASSERT_EQ(0, put_number(TH_PARAMETERS "steal_us", 0));
 	for (int cpu = 0; cpu < self->tested; cpu++) {
-		int64_t soon, held;
+		int64_t soon, stuck_since;
 
-		/* Repeat until the CPU is held before the timers are due. */
+		/* Repeat until the CPU is stuck before the timers are due. */
 		do {
 			soon = now() + SOON;
 			ASSERT_EQ(0, start_on(self, cpu, SLOTS, soon));
-			ASSERT_EQ(0, hold(cpu, HOLD, "softirqs"));
-			held = now();
+			ASSERT_EQ(0, make_stuck(cpu, STUCK_SPAN, "softirqs"));
+			stuck_since = now();
 			end = take_events(self, SLOTS);
 			ASSERT_LT(0, end);
 			EXPECT_TRUE(th_quiet(self->fd, 10 * MSEC));
-		} while (held >= soon);
+		} while (stuck_since >= soon);
 		if (!self->before.heaps)
-			EXPECT_LE(wait_released(), end);
+			EXPECT_LE(wait_recovered(), end);
 	}
 	EXPECT_EQ(0, since(self).stolen);
 }
 
 /*
- * Start timers on @cpu, hold @cpu (make it stuck), and move the timers earlier from another CPU.
- * @cpu has interrupts off, so no IPI can notify it of the earlier deadline.  Store in *@last when
- * the last of the timers fired, and in *@released when @cpu was released.
+ * Start timers on @cpu, make @cpu stuck, and move the timers earlier from another CPU.  @cpu has
+ * interrupts off, so no IPI can notify it of the earlier deadline.  Store in *@last when the last
+ * of the timers fired, and in *@recovered when @cpu recovered.
  *
  * Return: how many ns before the new deadline the last move was made.  If the number is 0 or less,
  * the moves were too late.
  */
-static int64_t move_earlier_held(struct __test_metadata *_metadata, struct _test_data_steal *self,
-				 int cpu, int64_t *last, int64_t *released)
+static int64_t move_from_stuck(struct __test_metadata *_metadata, struct _test_data_steal *self,
+			       int cpu, int64_t *last, int64_t *recovered)
 {
 	int64_t soon, left;
 
@@ -483,22 +484,22 @@ static int64_t move_earlier_held(struct __test_metadata *_metadata, struct _test
 	 * moves below must wake it.
 	 */
 	nap(200 * MSEC);
-	ASSERT_EQ(0, hold(cpu, HOLD, "interrupts"));
+	ASSERT_EQ(0, make_stuck(cpu, STUCK_SPAN, "interrupts"));
 	soon = now() + SOON;
 	for (int i = 0; i < SLOTS; i++)
 		ASSERT_EQ(1, th_modify_flags(self->fd, i, soon, 0, TIMERHEAP_ABSTIME));
 	left = soon - now();
-	*released = wait_released();
+	*recovered = wait_recovered();
 	*last = take_events(self, SLOTS);
 	ASSERT_LT(0, *last);
 	return left;
 }
 
 /*
- * If a CPU is held (stuck), and another CPU moves its timers earlier, they expire before the held
- * CPU is released.  MODIFY moves most of the timers to the queue of the calling CPU.  Another CPU
- * steals the timers that stay in the queue of the held CPU.  With heaps=1 CPU 0 drives the only
- * queue, so while CPU 0 is held, all timers stay there.
+ * If a CPU is stuck, and another CPU moves its timers earlier, they expire before the stuck CPU
+ * recovers.  MODIFY moves most of the timers to the queue of the calling CPU.  Another CPU steals
+ * the timers that stay in the queue of the stuck CPU.  With heaps=1 CPU 0 drives the only queue, so
+ * while CPU 0 is stuck, all timers stay there.
  *
  * A busy host may delay the moves until after the new deadline.  Then the test starts and moves the
  * timers again.  If the moves were late 10 times for one CPU, the test is skipped.
@@ -508,21 +509,21 @@ TEST_F_TIMEOUT(steal, timers_moved_earlier_expire_while_cpu_is_stuck, 120)
 	int tries = tries_of_test();
 
 	for (int cpu = 0; cpu < self->tested; cpu++) {
-		int64_t left, last, released;
+		int64_t left, last, recovered;
 		int slow_tries = 10;
 
 		do {
-			left = move_earlier_held(_metadata, self, cpu, &last, &released);
+			left = move_from_stuck(_metadata, self, cpu, &last, &recovered);
 			if (left <= 0)
 				slow_tries--;
-			else if (last >= released)
+			else if (last >= recovered)
 				tries--;
 			else
 				break;
 		} while (tries && slow_tries);
 		if (!slow_tries)
 			SKIP(return, "the host is too slow: the moves were late 10 times");
-		EXPECT_LT(0, tries) TH_LOG("timers did not run before CPU %d was released", cpu);
+		EXPECT_LT(0, tries) TH_LOG("timers did not run before CPU %d recovered", cpu);
 	}
 }
 
@@ -553,10 +554,10 @@ TEST_F_TIMEOUT(steal, many_stolen_timers_expire_once, 120)
 		if (left > 0)
 			nap(left);
 		/*
-		 * The hold ends about 30 ms after the deadline.  So the owning CPU may resume
-		 * while the thief still runs the timers.
+		 * The CPU recovers about 30 ms after the deadline.  So it may run timers while the
+		 * thief still runs some.
 		 */
-		ASSERT_EQ(0, hold(cpu, 80 * MSEC, "softirqs"));
+		ASSERT_EQ(0, make_stuck(cpu, 80 * MSEC, "softirqs"));
 		for (int got = 0; got < nr; ) {
 			int ret = th_events(fd, events, MANY, 1);
 
@@ -590,18 +591,18 @@ static bool still_expires(int fd)
 }
 
 /*
- * Make CPU @thief steal timers of the stuck CPU @owner, and then make @thief stuck, too.
+ * Make CPU @thief steal timers of the stuck CPU @owning_cpu, and then make @thief stuck, too.
  *
- * Start tickers, which are periodic timers, on @owner.  Their periods are so short that each expiry
- * run uses up the CPU time that the module permits on the run's CPU.  So the module also delays the
- * next run of @thief, and @thief gets stuck before that run.  Hold @owner (make it stuck), so that
- * @thief steals the tickers.  A CPU scans for stuck CPUs at the end of its own runs.  So @thief has
- * timers of its own until @owner is released.  When @owner is released, hold @thief.
+ * Start tickers, which are periodic timers, on @owning_cpu.  Their periods are so short that each
+ * expiry run uses up the CPU time that the module permits on the run's CPU.  So the module also
+ * delays the next run of @thief, and @thief gets stuck before that run.  Make @owning_cpu stuck, so
+ * that @thief steals the tickers.  A CPU scans for stuck CPUs at the end of its own runs.  So
+ * @thief has timers of its own until @owning_cpu recovers.  Then make @thief stuck.
  *
- * Return: whether the tickers were stolen, and then expired while @thief was held.
+ * Return: whether the tickers were stolen, and then expired while @thief was stuck.
  */
 static bool thief_gets_stuck(struct __test_metadata *_metadata, struct _test_data_steal *self,
-			     int owner, int thief)
+			     int owning_cpu, int thief)
 {
 	int fd = th_context(CLOCK_MONOTONIC, SLOTS), checker = th_context(CLOCK_BOOTTIME, SLOTS);
 	uint64_t stolen = since(self).stolen;
@@ -613,20 +614,20 @@ static bool thief_gets_stuck(struct __test_metadata *_metadata, struct _test_dat
 	EXPECT_EQ(0, run_on(thief));
 	for (int i = 0; i < SLOTS; i++)
 		EXPECT_EQ(0, th_start_flags(checker, i, (i + 1) * 3 * SOON / SLOTS, 0, 0));
-	EXPECT_EQ(0, run_on(owner));
+	EXPECT_EQ(0, run_on(owning_cpu));
 	begin = now() + SOON;
 	for (int i = 0; i < SLOTS; i++)
 		EXPECT_EQ(0, th_start_flags(fd, i, begin, 1, TIMERHEAP_ABSTIME));
 	EXPECT_EQ(0, run_on(thief));
-	EXPECT_EQ(0, hold(owner, 2 * SOON, "softirqs"));
-	EXPECT_LT(0, wait_released());
+	EXPECT_EQ(0, make_stuck(owning_cpu, 2 * SOON, "softirqs"));
+	EXPECT_LT(0, wait_recovered());
 	ret = stolen < since(self).stolen;
-	EXPECT_EQ(0, run_on(owner));
-	EXPECT_EQ(0, hold(thief, HOLD, "softirqs"));
+	EXPECT_EQ(0, run_on(owning_cpu));
+	EXPECT_EQ(0, make_stuck(thief, STUCK_SPAN, "softirqs"));
 	ret = still_expires(fd) && ret;
 	close(checker);
 	close(fd);
-	EXPECT_LT(0, wait_released());
+	EXPECT_LT(0, wait_recovered());
 	return ret;
 }
 
@@ -634,7 +635,7 @@ static bool thief_gets_stuck(struct __test_metadata *_metadata, struct _test_dat
  * The thief is a CPU that steals the timers of a stuck CPU, the owning CPU.  If the thief uses up
  * its CPU budget and then gets stuck, too, the owning CPU runs the timers again.
  *
- * The thief does not cancel the hrtimer of the owning CPU.  So when the owning CPU is released, it
+ * The thief does not cancel the hrtimer of the owning CPU.  So when the owning CPU recovers, it
  * runs the queue itself, and does not wait for the thief to go on.  While the thief is stuck here,
  * only the owning CPU can run the timers.  The watchdog is off, and no other CPU runs timers, so no
  * other CPU scans for stuck CPUs.
@@ -653,7 +654,7 @@ TEST_F_TIMEOUT(steal, stolen_timers_expire_while_thief_is_stuck, 120)
 		while (tries && !thief_gets_stuck(_metadata, self, round % 2, !(round % 2)))
 			tries--;
 		EXPECT_LT(0, tries)
-			TH_LOG("timers did not run while CPU %d was held", !(round % 2));
+			TH_LOG("timers did not run while CPU %d was stuck", !(round % 2));
 	}
 }
 
@@ -673,23 +674,23 @@ static void churn_while(struct __test_metadata *_metadata, struct _test_data_ste
 	th_churners_end(_metadata, &churners);
 }
 
-/* Hold a CPU for 1 to 40 ms, which may be too short for another CPU to notice. */
-static void hold_one(struct _test_data_steal *self, int round)
+/* Make a CPU stuck for 1 to 40 ms, which may be too short for another CPU to notice. */
+static void make_one_stuck(struct _test_data_steal *self, int round)
 {
-	hold(round % self->cpus, (1 + round * 7 % 40) * MSEC,
-	     round % 3 ? "softirqs" : "interrupts");
+	make_stuck(round % self->cpus, (1 + round * 7 % 40) * MSEC,
+		   round % 3 ? "softirqs" : "interrupts");
 	nap(10 * MSEC);
 }
 
-TEST_F_TIMEOUT(steal, each_arming_expires_once_or_is_canceled_while_cpus_are_stuck, 120)
+TEST_F_TIMEOUT(steal, each_arming_expires_once_or_is_stopped_while_cpus_are_stuck, 120)
 {
 	ASSERT_EQ(0, put_number(TH_PARAMETERS "steal_us", 1000));
 	ASSERT_EQ(0, put_number(TH_PARAMETERS "watchdog_ms", 1));
-	churn_while(_metadata, self, 40, hold_one);
+	churn_while(_metadata, self, 40, make_one_stuck);
 	EXPECT_LT(0, since(self).stolen);
 }
 
-static void hold_none(struct _test_data_steal *self, int round)
+static void make_none_stuck(struct _test_data_steal *self, int round)
 {
 	nap(100 * MSEC);
 }
@@ -702,7 +703,7 @@ TEST_F_TIMEOUT(steal, nothing_is_stolen_if_no_cpu_stalls_longer_than_steal_us, 1
 {
 	ASSERT_EQ(0, put_number(TH_PARAMETERS "steal_us", LOST / USEC));
 	ASSERT_EQ(0, th_info(self->fd, &self->before));
-	churn_while(_metadata, self, 20, hold_none);
+	churn_while(_metadata, self, 20, make_none_stuck);
 	EXPECT_LT(0, since(self).runs);
 	EXPECT_EQ(0, since(self).stolen);
 }

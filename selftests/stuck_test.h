@@ -3,7 +3,7 @@
  * Helpers for tests that need a CPU which a real-time task keeps busy, or which is stuck: it runs
  * no timers for a while.
  *
- * The module in stuck/ makes a CPU stuck.  can_hold() loads the module from the path in the
+ * The module in stuck/ makes a CPU stuck.  can_make_stuck() loads the module from the path in the
  * environment variable TIMERHEAP_STUCK, or from /lab/stuck.ko.
  */
 #ifndef STUCK_TEST_H
@@ -25,40 +25,40 @@
  *
  * Return: 0 or -errno.
  */
-static inline int hold(int cpu, int64_t span, const char *kind)
+static inline int make_stuck(int cpu, int64_t span, const char *kind)
 {
 	char text[64];
 
 	snprintf(text, sizeof(text), "%d %lld %s", cpu, (long long)(span / MSEC), kind);
-	return put_text(STUCK "hold", text);
+	return put_text(STUCK "make_stuck", text);
 }
 
 /*
  * Wait until no CPU is stuck.
  *
- * Return: when the last CPU was released, on CLOCK_MONOTONIC; 0 if a CPU is still stuck after the
+ * Return: when the last CPU recovered, on CLOCK_MONOTONIC; 0 if a CPU is still stuck after the
  * time limit LOST.
  */
-static inline int64_t wait_released(void)
+static inline int64_t wait_recovered(void)
 {
-	TH_WAIT_UNTIL(!get_number(STUCK "held"));
-	return get_number(STUCK "held") ? 0 : get_number(STUCK "released");
+	TH_WAIT_UNTIL(!get_number(STUCK "stuck"));
+	return get_number(STUCK "stuck") ? 0 : get_number(STUCK "recovered");
 }
 
 /* Load the module that makes CPUs stuck, if necessary.  Return: whether it is loaded now. */
-static inline bool can_hold(void)
+static inline bool can_make_stuck(void)
 {
 	const char *path = getenv("TIMERHEAP_STUCK");
 	int fd;
 
-	if (!access(STUCK "hold", W_OK))
+	if (!access(STUCK "make_stuck", W_OK))
 		return true;
 	fd = open(path ? path : "/lab/stuck.ko", O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
 	syscall(SYS_finit_module, fd, "", 0);
 	close(fd);
-	return !access(STUCK "hold", W_OK);
+	return !access(STUCK "make_stuck", W_OK);
 }
 
 /*

@@ -227,17 +227,17 @@ TEST_F_TIMEOUT(sync, no_event_is_missing_while_cpus_expire_timers, 120)
 /*
  * Turn off stealing, by which another CPU runs the timers of a stuck CPU, and the watchdog, which
  * scans for stuck CPUs.  On CPU 1, start timers that are due in 100 ms and in 100 s, and make that
- * CPU stuck for a second.  Wait until the first timer is due.  @kind: as for hold().
+ * CPU stuck for a second.  Wait until the first timer is due.  @kind: as for make_stuck().
  *
  * Return: whether all of these steps have succeeded.
  */
 static bool stuck_cpu_1(struct _test_data_sync *self, const char *kind)
 {
-	if (self->cpus < 2 || !can_hold() || put_number(TH_PARAMETERS "steal_us", 0) ||
+	if (self->cpus < 2 || !can_make_stuck() || put_number(TH_PARAMETERS "steal_us", 0) ||
 	    put_number(TH_PARAMETERS "watchdog_ms", 0) || run_on(1))
 		return false;
 	if (start_at(self, 0, now() + 100 * MSEC) || start_at(self, 1, now() + 100 * SEC) ||
-	    keep_off(self->cpus, 1, -1) || hold(1, SEC, kind))
+	    keep_off(self->cpus, 1, -1) || make_stuck(1, SEC, kind))
 		return false;
 	nap(self->deadlines[0] + MSEC - now());
 	return true;
@@ -245,7 +245,7 @@ static bool stuck_cpu_1(struct _test_data_sync *self, const char *kind)
 
 /*
  * Stealing: another CPU runs the timers of a stuck CPU.  While stealing is off, SYNC returns a time
- * that has passed, and does not wait until the stuck CPU is released.  So SYNC takes less than
+ * that has passed, and does not wait until the stuck CPU recovers.  So SYNC takes less than
  * 20 ms.  The host may delay a call: it suffices if one of at most 10 calls is that quick.  When
  * stealing is on, SYNC lets a softirq of the caller's CPU steal the timer that is due.  Then SYNC
  * returns a later time.
@@ -271,7 +271,7 @@ TEST_F_TIMEOUT(sync, lets_softirq_steal_timer_of_stuck_cpu, 120)
 		stolen = now();
 		EXPECT_EQ(self->deadlines[1], earliest(self));
 		EXPECT_LT(begun, check_sync(_metadata, self));
-		EXPECT_LT(stolen, wait_released());
+		EXPECT_LT(stolen, wait_recovered());
 		EXPECT_EQ(1, th_stop(self->fd, 1));
 		self->deadlines[1] = 0;
 		run_on(0);

@@ -17,7 +17,7 @@
 #define WATCHDOG	TH_PARAMETERS "watchdog_ms"
 #define SLOTS		300
 #define NOT_SOON	(1000 * SEC)
-#define HOLD		(500 * MSEC)
+#define STUCK_SPAN	(500 * MSEC)
 
 /* Write to a file of the tests' tracefs instance.  Return: 0 or -errno. */
 static int write_file(const char *file, const char *what)
@@ -372,26 +372,26 @@ TEST_F_TIMEOUT(tracing, each_heap_that_cpu_hotplug_hands_over_to_another_cpu_mak
 }
 
 /*
- * Start timers on @cpu, make @cpu stuck before they become due, and take their events after
- * @cpu was released.  @what is the argument @kind of hold(), which makes @cpu stuck.  The last
- * slot of the context is not used: it is left to the caller.
+ * Start timers on @cpu, make @cpu stuck before they become due, and take their events after @cpu
+ * recovered.  @what is the argument @kind of make_stuck(), which makes @cpu stuck.  The last slot
+ * of the context is not used: it is left to the caller.
  */
-static void expire_while_held(struct __test_metadata *_metadata, int fd, int cpu, int cpus,
+static void expire_while_stuck(struct __test_metadata *_metadata, int fd, int cpu, int cpus,
 			      const char *what)
 {
 	struct timerheap_event events[SLOTS];
-	int64_t first, held;
+	int64_t first, stuck_since;
 
 	/* Repeat until the CPU is stuck before the first timer is due. */
 	do {
 		ASSERT_EQ(0, run_on(cpu));
-		first = now() + HOLD / 5;
+		first = now() + STUCK_SPAN / 5;
 		for (int i = 0; i < SLOTS - 1; i++)
 			ASSERT_EQ(0, th_start_at(fd, i, first + i * MSEC / 2));
 		ASSERT_EQ(0, keep_off(cpus, cpu, -1));
-		ASSERT_EQ(0, hold(cpu, HOLD, what));
-		held = now();
-		ASSERT_LT(0, wait_released());
+		ASSERT_EQ(0, make_stuck(cpu, STUCK_SPAN, what));
+		stuck_since = now();
+		ASSERT_LT(0, wait_recovered());
 		for (int got = 0; got < SLOTS - 1;) {
 			int nr = th_events(fd, events, SLOTS, 1);
 
@@ -399,7 +399,7 @@ static void expire_while_held(struct __test_metadata *_metadata, int fd, int cpu
 			for (int i = 0; i < nr; i++)
 				got += events[i].slot < SLOTS - 1;
 		}
-	} while (held >= first);
+	} while (stuck_since >= first);
 }
 
 /*
@@ -415,20 +415,20 @@ static void expire_while_held(struct __test_metadata *_metadata, int fd, int cpu
  */
 TEST_F_TIMEOUT(tracing, each_steal_makes_a_trace_event, 60)
 {
-	uint64_t stolen = 0, by_watchdog = 0, from_held = 0, from_held_by_watchdog = 0;
+	uint64_t stolen = 0, by_watchdog = 0, from_stuck = 0, from_stuck_by_watchdog = 0;
 	int cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	struct timerheap_info before, after;
 	int64_t begun = now();
 	char *event;
 
 	ASSERT_EQ(0, th_info(self->fd, &before));
-	if (before.heaps || cpus < 2 || !can_hold())
+	if (before.heaps || cpus < 2 || !can_make_stuck())
 		SKIP(return, "needs two CPUs, a heap for each, and the module of selftests/stuck");
-	expire_while_held(_metadata, self->fd, 1, cpus, "interrupts");
+	expire_while_stuck(_metadata, self->fd, 1, cpus, "interrupts");
 	ASSERT_EQ(0, put_number(WATCHDOG, 0));
 	ASSERT_EQ(0, run_on(0));
 	ASSERT_EQ(0, th_start_flags(self->fd, SLOTS - 1, MSEC, 5 * MSEC, 0));
-	expire_while_held(_metadata, self->fd, 1, cpus, "softirqs");
+	expire_while_stuck(_metadata, self->fd, 1, cpus, "softirqs");
 	ASSERT_EQ(1, th_stop(self->fd, SLOTS - 1));
 	ASSERT_TRUE(info_settles(self->fd, &after));
 	stop_tracing(&self->traced);
@@ -443,8 +443,8 @@ TEST_F_TIMEOUT(tracing, each_steal_makes_a_trace_event, 60)
 		EXPECT_NE(field(event, "cpu"), cpu_of(event));
 		if (field(event, "cpu") != 1)
 			continue;
-		from_held++;
-		from_held_by_watchdog += field(event, "watchdog");
+		from_stuck++;
+		from_stuck_by_watchdog += field(event, "watchdog");
 		EXPECT_TRUE(has_word(event, "clock=monotonic"));
 		/*
 		 * The trace event's field @first is the first deadline of the victim's timers on
@@ -455,8 +455,8 @@ TEST_F_TIMEOUT(tracing, each_steal_makes_a_trace_event, 60)
 	}
 	EXPECT_EQ(after.stolen - before.stolen, stolen);
 	EXPECT_EQ(after.stolen_by_watchdog - before.stolen_by_watchdog, by_watchdog);
-	EXPECT_LT(0, from_held_by_watchdog);
-	EXPECT_LT(from_held_by_watchdog, from_held);
+	EXPECT_LT(0, from_stuck_by_watchdog);
+	EXPECT_LT(from_stuck_by_watchdog, from_stuck);
 }
 
 TEST_HARNESS_MAIN

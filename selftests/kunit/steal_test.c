@@ -524,8 +524,8 @@ static void steal_scan_after_run_also_steals_queues_of_other_clocks(struct kunit
 	queue_gets_stuck();
 	start_overdue(t, 1, OVERDUE);
 	/*
-	 * No scan follows a throttled run.  Earlier tests have exceeded the CPU budget: wait, so
-	 * that the budget recovers.  A run is also throttled if the host stops the machine during
+	 * No scan follows a throttled run.  Earlier tests have exceeded the CPU budget: wait until
+	 * that CPU time is repaid.  A run is also throttled if the host stops the machine during
 	 * the run.  Then try again.
 	 */
 	do {

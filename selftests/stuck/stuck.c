@@ -2,11 +2,11 @@
 /*
  * Make a CPU stuck for a while, as a bad driver or the host of a virtual machine may do.
  *
- *	echo 1 2000 softirqs >/sys/module/timerheap_stuck/parameters/hold
+ *	echo 1 2000 softirqs >/sys/module/timerheap_stuck/parameters/make_stuck
  *
- * holds CPU 1 for 2000 ms: the CPU runs no softirqs (on PREEMPT_RT: none of timers).  With
+ * makes CPU 1 stuck for 2000 ms: the CPU runs no softirqs (on PREEMPT_RT: none of timers).  With
  * "interrupts" instead of "softirqs", its interrupts are off, too.  The write returns once the CPU
- * is held.  Several CPUs may be held at once.  At least one CPU must be free to run the test
+ * is stuck.  Several CPUs may be stuck at once.  At least one CPU must be free to run the test
  * program.
  *
  * A thread that is bound to the CPU spins there.  If only softirqs are off, another thread may
@@ -19,8 +19,8 @@
  *    thread, whose priority is higher.
  *
  * On a virtual machine, only time in which the host runs the CPU counts.  If the host stops the
- * machine meanwhile, the hold lasts longer.  So other CPUs have time to steal the timers of the
- * held CPU, that is, to run these timers in its place.
+ * machine meanwhile, the CPU recovers later.  So other CPUs have time to steal the timers of the
+ * stuck CPU, that is, to run these timers in its place.
  */
 #include <linux/atomic.h>
 #include <linux/completion.h>
@@ -32,47 +32,47 @@
 #include <linux/sched.h>
 #include <linux/slab.h>
 
-/* The longest hold: below the thresholds of the kernel's soft and hard lockup detectors. */
-#define HOLD_MAX_MS	5000
+/* The longest time, below the thresholds of the kernel's soft and hard lockup detectors. */
+#define STUCK_MAX_MS	5000
 
 /**
- * struct holder - the thread that holds a CPU
+ * struct spinner - the thread that makes a CPU stuck
  * @task:       bound to the CPU; NULL: there is none
- * @ms:         how long the thread holds the CPU, in milliseconds
- * @interrupts: during the hold, interrupts are off; false: only softirqs
- * @begun:      completed when the CPU is held
+ * @ms:         how long the CPU is stuck, in milliseconds
+ * @interrupts: meanwhile, interrupts are off; false: only softirqs
+ * @begun:      completed when the CPU is stuck
  *
- * hold_set() writes the fields.  The kernel calls hold_set() with the lock for the parameters
- * of this module.  stuck_exit() clears @task.
+ * make_stuck_set() writes the fields.  The kernel calls make_stuck_set() with the lock for the
+ * parameters of this module.  stuck_exit() clears @task.
  */
-struct holder {
+struct spinner {
 	struct task_struct *task;
 	unsigned int ms;
 	bool interrupts;
 	struct completion begun;
 };
 
-static struct holder *holders;		/* one for each CPU; NULL: the module loads or unloads */
+static struct spinner *spinners;	/* one for each CPU; NULL: the module loads or unloads */
 
-static ulong released;
-module_param(released, ulong, 0444);
-MODULE_PARM_DESC(released, "Time when a CPU was last released, in nanoseconds on CLOCK_MONOTONIC");
+static ulong recovered;
+module_param(recovered, ulong, 0444);
+MODULE_PARM_DESC(recovered, "Time when a CPU last recovered, in nanoseconds on CLOCK_MONOTONIC");
 
-static atomic_t held;
-module_param_named(held, held.counter, int, 0444);
-MODULE_PARM_DESC(held, "Number of CPUs that are held");
+static atomic_t stuck;
+module_param_named(stuck, stuck.counter, int, 0444);
+MODULE_PARM_DESC(stuck, "Number of CPUs that are stuck");
 
 /*
- * Report that the CPU is held, spin for @holder->ms, and store the time of the release.  If a
- * turn of the loop takes longer than a millisecond, count one millisecond: the host has stopped the
- * CPU or, on PREEMPT_RT, another thread has preempted the spinning thread.
+ * Report that the CPU is stuck, spin for @spinner->ms, and store the time of the recovery.  If an
+ * iteration of the loop takes longer than a millisecond, count one millisecond: the host has
+ * stopped the CPU or, on PREEMPT_RT, another thread has preempted the spinning thread.
  */
-static void spin(struct holder *holder)
+static void spin(struct spinner *spinner)
 {
-	u64 left = holder->ms * NSEC_PER_MSEC, last = ktime_get_ns();
+	u64 left = spinner->ms * NSEC_PER_MSEC, last = ktime_get_ns();
 
-	atomic_inc(&held);
-	complete(&holder->begun);
+	atomic_inc(&stuck);
+	complete(&spinner->begun);
 	while (left) {
 		u64 now = ktime_get_ns();
 
@@ -80,33 +80,33 @@ static void spin(struct holder *holder)
 		last = now;
 		cpu_relax();
 	}
-	WRITE_ONCE(released, last);
+	WRITE_ONCE(recovered, last);
 	/*
-	 * Orders the store of @released before the decrement of @held: a program that reads that
-	 * no CPU is held then reads the new @released.
+	 * Orders the store of @recovered before the decrement of @stuck: a program that reads that
+	 * no CPU is stuck then reads the new @recovered.
 	 */
 	smp_mb__before_atomic();
-	atomic_dec(&held);
+	atomic_dec(&stuck);
 }
 
 /*
- * Thread function: hold the CPU once, then sleep until kthread_stop().
+ * Thread function: make the CPU stuck once, then sleep until kthread_stop().
  *
  * The thread must not exit before kthread_stop() is called: kthread_stop() accesses the
  * thread's task, and nothing keeps the task of an exited thread alive.
  */
-static int hold(void *data)
+static int make_stuck(void *data)
 {
-	struct holder *holder = data;
+	struct spinner *spinner = data;
 	unsigned long flags;
 
-	if (holder->interrupts) {
+	if (spinner->interrupts) {
 		local_irq_save(flags);
-		spin(holder);
+		spin(spinner);
 		local_irq_restore(flags);
 	} else {
 		local_bh_disable();
-		spin(holder);
+		spin(spinner);
 		local_bh_enable();
 	}
 	for (;;) {
@@ -119,73 +119,73 @@ static int hold(void *data)
 	return 0;
 }
 
-/* Wait until the holder's CPU is released, and stop the holder's thread. */
-static void holder_stop(struct holder *holder)
+/* Wait until the spinner's CPU recovers, and stop the spinner's thread. */
+static void spinner_stop(struct spinner *spinner)
 {
-	if (holder->task)
-		kthread_stop(holder->task);
-	holder->task = NULL;
+	if (spinner->task)
+		kthread_stop(spinner->task);
+	spinner->task = NULL;
 }
 
-/* Start a thread that holds a CPU; wait until the CPU is held.  Return: 0 or an error. */
-static int holder_start(struct holder *holder, unsigned int cpu)
+/* Start a thread that makes a CPU stuck; wait until the CPU is stuck.  Return: 0 or an error. */
+static int spinner_start(struct spinner *spinner, unsigned int cpu)
 {
-	struct task_struct *task = kthread_create(hold, holder, "hold/%u", cpu);
+	struct task_struct *task = kthread_create(make_stuck, spinner, "stuck/%u", cpu);
 
 	if (IS_ERR(task))
 		return PTR_ERR(task);
-	holder->task = task;
-	init_completion(&holder->begun);
+	spinner->task = task;
+	init_completion(&spinner->begun);
 	kthread_bind(task, cpu);
 	sched_set_fifo(task);
 	wake_up_process(task);
-	wait_for_completion(&holder->begun);
+	wait_for_completion(&spinner->begun);
 	return 0;
 }
 
-/* Parse and execute a write to the parameter "hold". */
-static int hold_set(const char *value, const struct kernel_param *param)
+/* Parse and execute a write to the parameter "make_stuck". */
+static int make_stuck_set(const char *value, const struct kernel_param *param)
 {
-	struct holder *holder;
+	struct spinner *spinner;
 	unsigned int cpu, ms;
 	char kind[16];
 
-	if (!holders || sscanf(value, "%u %u %15s", &cpu, &ms, kind) != 3 ||
-	    cpu >= nr_cpu_ids || !cpu_online(cpu) || ms > HOLD_MAX_MS)
+	if (!spinners || sscanf(value, "%u %u %15s", &cpu, &ms, kind) != 3 ||
+	    cpu >= nr_cpu_ids || !cpu_online(cpu) || ms > STUCK_MAX_MS)
 		return -EINVAL;
-	holder = &holders[cpu];
-	holder_stop(holder);
-	holder->ms = ms;
+	spinner = &spinners[cpu];
+	spinner_stop(spinner);
+	spinner->ms = ms;
 	if (!strcmp(kind, "interrupts"))
-		holder->interrupts = true;
+		spinner->interrupts = true;
 	else if (!strcmp(kind, "softirqs"))
-		holder->interrupts = false;
+		spinner->interrupts = false;
 	else
 		return -EINVAL;
-	return holder_start(holder, cpu);
+	return spinner_start(spinner, cpu);
 }
 
-static const struct kernel_param_ops hold_ops = { .set = hold_set };
-module_param_cb(hold, &hold_ops, NULL, 0200);
-MODULE_PARM_DESC(hold, "Hold a CPU: write \"CPU MILLISECONDS softirqs\" or \"... interrupts\" (at most 5000)");
+static const struct kernel_param_ops make_stuck_ops = { .set = make_stuck_set };
+module_param_cb(make_stuck, &make_stuck_ops, NULL, 0200);
+MODULE_PARM_DESC(make_stuck, "Write \"CPU MS softirqs\" or \"CPU MS interrupts\", MS up to 5000");
 
 static int __init stuck_init(void)
 {
-	holders = kcalloc(nr_cpu_ids, sizeof(*holders), GFP_KERNEL);
-	return holders ? 0 : -ENOMEM;
+	spinners = kcalloc(nr_cpu_ids, sizeof(*spinners), GFP_KERNEL);
+	return spinners ? 0 : -ENOMEM;
 }
 
 static void __exit stuck_exit(void)
 {
-	struct holder *stopped = holders;
+	struct spinner *stopped = spinners;
 	unsigned int cpu;
 
-	/* A write to the parameter may still arrive: let it find no holders. */
+	/* A write to the parameter may still arrive: let it find no spinners. */
 	kernel_param_lock(THIS_MODULE);
-	holders = NULL;
+	spinners = NULL;
 	kernel_param_unlock(THIS_MODULE);
 	for (cpu = 0; cpu < nr_cpu_ids; cpu++)
-		holder_stop(&stopped[cpu]);
+		spinner_stop(&stopped[cpu]);
 	kfree(stopped);
 }
 
