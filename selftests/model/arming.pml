@@ -2,25 +2,26 @@
 /*
  * Arming and notification (arm.c): is the hrtimer armed for every deadline?
  *
- * Two users, each on a CPU of its own, start, modify and stop one timer each.  The owning
+ * Two callers, each on a CPU of its own, start, modify and stop one timer each.  The owning
  * CPU, a third CPU, handles notifications and runs the queue.
  *
  * Of the states of a timer the model keeps one bit: is the timer claimed, that is, locked by
- * the user that changes it?  lifecycle.pml has all states.  Time runs from 0 to LAST, and FAR is
+ * the caller that changes it?  lifecycle.pml has all states.  Time runs from 0 to LAST, and FAR is
  * never reached.  If the hrtimer is not armed for a deadline of 1 or 2, the timer is still pending
  * at the end: an error.
  *
  * @first is the first deadline in the heap.  @earliest is the first one in the inbox, the list of
- * timers moved to an earlier deadline.  @armed is the time that the hrtimer is armed for.  A user
+ * timers moved to an earlier deadline.  @armed is the time that the hrtimer is armed for.  A caller
  * that lowers @first or @earliest reads @armed, and notifies the owning CPU if the first deadline
- * is before @armed.  If another user has already lowered @earliest more, a user lowers neither.  In
- * the code, a user whose deadline is before @armed then notifies the CPU, too.  The reason: the
- * host of a virtual machine may have stopped the other user before its notification.  The model
- * leaves out this second notification, since the model does not check how late a notification is.
+ * is before @armed.  If another caller has already lowered @earliest more, a caller lowers neither.
+ * In the code, a caller whose deadline is before @armed then notifies the CPU, too.  The reason:
+ * the host of a virtual machine may have stopped the other caller before its notification.  The
+ * model leaves out this second notification, since the model does not check how late a notification
+ * is.
  *
- * Barrier (K) is between a user's store of a deadline and its read of @armed.  Barrier (L) is
+ * Barrier (K) is between a caller's store of a deadline and its read of @armed.  Barrier (L) is
  * between the owning CPU's store of @armed and its read of the first deadline.  Two stores wait in
- * a buffer, as on a CPU: that of @armed by the owning CPU, and a user's store of @first.  A
+ * a buffer, as on a CPU: that of @armed by the owning CPU, and a caller's store of @first.  A
  * buffered store of @first includes the release of the lock after it, so the lock stays taken
  * until the flush.  A buffer is flushed at any time, and at a full barrier.
  */
@@ -32,8 +33,9 @@
 #define S64_MIN	0	/* earlier than every deadline: the least deadline is 1 */
 
 /*
- * The first user does OPS operations, the second user one.  With PENDING, both timers are pending
- * at the beginning, and the hrtimer is armed for them.  The script "check" sets both macros.
+ * The first caller does OPS operations, the second caller one.  With PENDING, both timers are
+ * pending at the beginning, and the hrtimer is armed for them.  The script "check" sets both
+ * macros.
  */
 #ifndef OPS
 #define OPS	1
@@ -48,8 +50,8 @@
 byte now = 0
 
 /*
- * The timers.  @when: the key in the heap.  @wanted: the deadline that the user wants; NEVER: the
- * timer is not armed.  @inbox: the timer is in the inbox, the list of timers that were moved
+ * The timers.  @when: the key in the heap.  @wanted: the deadline that the caller wants; NEVER: the
+ * timer is not pending.  @inbox: the timer is in the inbox, the list of timers that were moved
  * earlier.  @drained: adjust() has removed the timer from that list, and next requeues the timer if
  * @wanted is before @when.
  */
@@ -73,17 +75,17 @@ bool ipi, irqs_off
 byte armed_buffered = EMPTY
 byte first_buffered[2] = EMPTY
 
-byte users_ended
-byte idle_runs		/* successive runs that changed no timer; 0 after a user's operation */
+byte callers_ended
+byte idle_runs		/* successive runs that changed no timer; 0 after a caller's operation */
 bool no_run = true
 
 #define min(a, b)	((a) < (b) -> (a) : (b))
 
 /*
- * The users.
+ * The callers.
  */
 
-/* The value of @first that the user @me reads: its own buffered store, if there is one. */
+/* The value of @first that the caller @me reads: its own buffered store, if there is one. */
 #define my_first	(first_buffered[me] != EMPTY -> first_buffered[me] : first)
 
 inline barrier() { atomic { first_buffered[me] == EMPTY } }
@@ -140,11 +142,11 @@ inline adjust() {
 }
 
 /*
- * A user drains the inbox: adjust() sets @earliest to NEVER, and then this inline lowers @first.
- * Between the two stores, another user may call notify(), since it has just lowered @earliest.
- * That user reads NEVER in @earliest and the old value of @first, neither of which is before
- * @armed.  So it does not notify the owning CPU, and the user that drains the inbox must do so.
- * The draining user sets @lower, which makes schedule() call notify().
+ * A caller drains the inbox: adjust() sets @earliest to NEVER, and then this inline lowers @first.
+ * Between the two stores, another caller may call notify(), since it has just lowered @earliest.
+ * That caller reads NEVER in @earliest and the old value of @first, neither of which is before
+ * @armed.  So it does not notify the owning CPU, and the caller that drains the inbox must do so.
+ * The draining caller sets @lower, which makes schedule() call notify().
  */
 inline drain() {
 	atomic { !lock -> lock = true };
@@ -182,7 +184,7 @@ inline schedule() {
 	if :: lower -> notify() :: else fi
 }
 
-proctype user(byte me, ops) {
+proctype caller(byte me, ops) {
 	byte d, e;
 	bool ok, lower, changed;
 	do
@@ -197,7 +199,7 @@ proctype user(byte me, ops) {
 	:: else -> break
 	od;
 	barrier();
-	users_ended++
+	callers_ended++
 }
 
 active proctype store_buffers() {
@@ -331,9 +333,9 @@ active proctype clock() {
 }
 
 init {
-	atomic { run user(0, OPS); run user(1, OPS2) };
+	atomic { run caller(0, OPS); run caller(1, OPS2) };
 	/* timeout: no process can take a step.  So every deadline except FAR has passed. */
 	timeout ->
-	assert(users_ended == 2 && no_run && !lock && !irqs_off && !ipi);
+	assert(callers_ended == 2 && no_run && !lock && !irqs_off && !ipi);
 	assert(wanted[0] >= FAR && wanted[1] >= FAR)
 }

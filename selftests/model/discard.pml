@@ -4,15 +4,15 @@
  * timer expires (module/device/slot.c, tools/lib/): does each event belong to the current arming?
  * And does each expiration end once: by a stop, a restart or a discard, or when it is read?
  *
- * A user starts and stops the timer of a slot.  After each stop, the user sets other data for the
- * next arming.  Meanwhile the kernel expires the timer, and the reader takes events.  A second user
- * may start and stop the same timer.  Then the data does not change, and the model does not check
- * which arming an event belongs to.
+ * A program starts and stops the timer of a slot.  After each stop, the program sets other data for
+ * the next arming.  Meanwhile the kernel expires the timer, and the reader takes events.  A second
+ * program may start and stop the same timer.  Then the data does not change, and the model does not
+ * check which arming an event belongs to.
  *
  * All deadlines are equal, so a compare-and-exchange of the deadline succeeds even if another
  * arming has begun.  A deadline may become due at any step.  To check the slot, the kernel reads
- * the deadline, and expires the slot if it is due.  In the code, a user that finds a check under
- * way makes the call KICK, which waits for the end of the check.  In this model the user itself
+ * the deadline, and expires the slot if it is due.  In the code, a program that finds a check under
+ * way makes the call KICK, which waits for the end of the check.  In this model the program itself
  * waits.  slots.pml has the KICK, and the barriers (A) and (B) between accesses to the deadline and
  * to @queued.  Of the ring, the list of slots with events, the model keeps one bit: does it have
  * the slot?  ring.pml has the whole ring, and the barriers (E) and (F) at changes of @expirations.
@@ -20,10 +20,10 @@
 
 /* The size of the search.  The script "check" sets these macros. */
 #ifndef OPS
-#define OPS	2	/* the number of operations of the first user */
+#define OPS	2	/* the number of operations of the first program */
 #endif
 #ifndef OPS2
-#define OPS2	0	/* the number of operations of the second user */
+#define OPS2	0	/* the number of operations of the second program */
 #endif
 #ifndef PERIODS
 #define PERIODS	1	/* expirations of each start; only the last of them makes the slot idle */
@@ -48,11 +48,11 @@ byte counted_for	/* the number of the arming whose expiration last raised @count
 byte oldest		/* the number of the first arming whose events the reader may get */
 byte data_of_arming	/* the value of data when the last arming began */
 /*
- * begun: the number of expirations that were armed.  ended: how many of them a stop, a restart, a
+ * begun: the number of starts and of next periods.  ended: how many of them a stop, a restart, a
  * discard or a read has ended.
  */
 byte begun, ended
-byte users_ended
+byte programs_ended
 
 /* Does the field expirations have the value that the process has loaded into n, d and r? */
 #define word_unchanged	(count == n && discarded == d && reading == r)
@@ -70,7 +70,8 @@ inline exchange_word(number, is_discarded, is_reading) {
 }
 
 /*
- * The operations of a user.  @old, @n, @d, @r and @ok are local variables of the process user().
+ * The operations of a program.  @old, @n, @d, @r and @ok are local variables of the process
+ * program().
  */
 
 /* Discard the expirations that the reader has not taken.  No check of the slot is running. */
@@ -104,7 +105,7 @@ inline discard_unread() {
 }
 
 /*
- * The user has stopped the timer, or has found it idle: wait for the end of a check, and discard
+ * The program has stopped the timer, or has found it idle: wait for the end of a check, and discard
  * the expirations that the reader has not taken.
  */
 inline discard() {
@@ -114,7 +115,7 @@ inline discard() {
 	discard_unread()
 }
 
-/* The user stops the timer in shared memory. */
+/* The program stops the timer in shared memory. */
 inline stop() {
 	atomic { if :: deadline -> ended++ :: else fi; deadline = false; periods = 0 };
 	discard();
@@ -122,9 +123,10 @@ inline stop() {
 }
 
 /*
- * The user stops the timer by the call STOP.  The kernel claims the timer, which excludes checks,
- * but not the other user.  It first discards the expirations, and then removes the deadline.  The
- * removal may fail for contention: then the kernel ends the claim, and tries both again.
+ * The program stops the timer by the call STOP.  The kernel claims the timer, which excludes
+ * checks, but not the other program.  It first discards the expirations, and then removes the
+ * deadline.  The removal may fail for contention: then the kernel ends the claim, and tries both
+ * again.
  */
 inline stop_by_call() {
 	do
@@ -146,7 +148,7 @@ inline stop_by_call() {
 	od
 }
 
-/* The user starts the timer in shared memory. */
+/* The program starts the timer in shared memory. */
 inline start() {
 #ifdef M_START_EXCHANGES
 	old = deadline;
@@ -184,7 +186,7 @@ inline start() {
 	atomic { old = false; ok = false }
 }
 
-proctype user(byte ops; bool alone) {
+proctype program(byte ops; bool alone) {
 	byte n;
 	bool old, d, r, ok;
 	do
@@ -197,14 +199,15 @@ proctype user(byte ops; bool alone) {
 		   :: stop_by_call()
 		   fi;
 			/*
-			 * If there is no second user, set other data for the next arming.  If there
-			 * is one, the data never changes: each user may begin the next arming.
+			 * If there is no second program, set other data for the next arming.  If
+			 * there is one, the data never changes: each program may begin the next
+			 * arming.
 			 */
 			if :: alone -> data = arming + 1 :: else fi
 		fi
 	:: else -> break
 	od;
-	users_ended++
+	programs_ended++
 }
 
 /*
@@ -300,12 +303,12 @@ again:			skip
 }
 
 init {
-	atomic { run user(OPS, OPS2 == 0); run user(OPS2, false) };
+	atomic { run program(OPS, OPS2 == 0); run program(OPS2, false) };
 	/*
 	 * timeout: no process can take a step.  So the timer is idle, and each expiration has ended
 	 * once.
 	 */
 	timeout ->
-	assert(users_ended == 2 && !deadline && !checking && !in_ring);
+	assert(programs_ended == 2 && !deadline && !checking && !in_ring);
 	assert(word_is_0 && begun == ended)
 }

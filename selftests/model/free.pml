@@ -4,7 +4,7 @@
  * time, and is none lost?
  *
  * Threads pop slots and push them again, in any order.  The head has the number of the top slot and
- * a count of pushes.  The link of a slot is in its user_data, which the owner of the slot
+ * a count of pushes.  The link of a slot is in its user_data, which the thread that has the slot
  * overwrites.  A pop reads the link of the top slot before its compare-and-exchange of the head.
  * Meanwhile other threads may pop that slot and the next one, and push the first one again: then
  * the number in the head is the same, but the link has changed.  The count of pushes makes the
@@ -26,7 +26,7 @@
 #endif
 
 #define END	0	/* in a link or the head: the end of the stack; slots have numbers from 1 */
-#define OWNED	99	/* what an owner writes to the user_data of its slot, over the link */
+#define DATA	99	/* what a thread writes to the user_data of its slot, over the link */
 
 /* The head of the stack: the top slot and the count of pushes.  Then the link of each slot. */
 byte top = 1, pushes
@@ -60,7 +60,7 @@ inline pop() {
 	      mine = t;
 	      assert(!owned[mine]);
 	      owned[mine] = true;
-	      link[mine] = OWNED;
+	      link[mine] = DATA;
 	      break
 	   :: d_step { !head_unchanged -> skip }
 	   fi

@@ -3,9 +3,9 @@
  * The life of one timer (timer.c, owner.c, run.c): does each arming end by exactly one stop
  * or expiry, and is the timer never used after it was freed?
  *
- * Two users start, modify and stop the timer in any order.  To start or modify the timer, a user
- * claims it: puts it into MODIFYING, which is a lock.  Meanwhile the expiry run expires the timer.
- * At the end the timer may be stopped synchronously and freed.
+ * Two callers start, modify and stop the timer in any order.  To start or modify the timer, a
+ * caller claims it: puts it into MODIFYING, which is a lock.  Meanwhile the expiry run expires the
+ * timer.  At the end the timer may be stopped synchronously and freed.
  *
  * The owner is the process that holds the lock of the queue.  The owner drains the inbox, the list
  * of timers that were moved to an earlier deadline.  With OTHER_OWNER, another CPU drains the
@@ -14,7 +14,7 @@
  *	inbox		the list has the timer
  *	drained		the owner has removed the timer from the list; next it requeues the timer if
  *			the timer is still to be moved earlier
- *	claimed		the owner has removed the timer from the list while a user had claimed the
+ *	claimed		the owner has removed the timer from the list while a caller had claimed the
  *			timer; a later call of adjust() sets @drained
  *	link_used	the timer's link, its list node, is in use: it does not point at itself
  *
@@ -30,7 +30,7 @@
 
 /* The size of the search.  The script "check" sets these macros. */
 #ifndef OPS
-#define OPS	1	/* operations of each user */
+#define OPS	1	/* operations of each caller */
 #endif
 #ifndef RESTARTS
 #define RESTARTS 0	/* how often, at most, the timer's function restarts the timer */
@@ -59,8 +59,8 @@ bool lock, inbox, drained, claimed
 byte earliest = NEVER, first = NEVER
 
 /* Variables that the module does not have: for the assertions, and to bound the model. */
-byte wanted = NEVER	/* the deadline that the users want; NEVER: not armed */
-byte users_ended
+byte wanted = NEVER	/* the deadline that the callers want; NEVER: not pending */
+byte callers_ended
 byte restarts = RESTARTS, repeats = REPEATS, exhausted = EXHAUSTED
 byte idle_runs		/* successive runs that changed no timer; 0 after a start, modify, stop */
 bool in_function, no_run = true, freed
@@ -291,7 +291,9 @@ inline expire() {
 	:: ok ->
 #endif
 		check_not_freed(); assert(in_heap);
-		/* The timer is armed, was not stopped, and does not expire before its deadline. */
+		/*
+		 * The timer was started and not stopped, and does not expire before its deadline.
+		 */
 		assert(wanted != NEVER);
 		assert(wanted <= run_now);
 		changed = true;
@@ -387,7 +389,7 @@ active proctype other_owner() {
 }
 #endif
 
-proctype user() {
+proctype caller() {
 	byte n, from, to, e, d;
 	bool ok;
 	do
@@ -400,7 +402,7 @@ proctype user() {
 		fi
 	:: else -> break
 	od;
-	users_ended++
+	callers_ended++
 }
 
 /*
@@ -429,9 +431,9 @@ inline stop_sync() {
 init {
 	byte s, from, to, e, d;
 	bool ok, changed, dequeued;
-	atomic { run user(); run user() };
+	atomic { run caller(); run caller() };
 	if
-	:: users_ended == 2 -> stop_sync();
+	:: callers_ended == 2 -> stop_sync();
 		atomic {
 			freed = true;
 			assert(!in_heap && !inbox && !drained && !claimed && !link_used);
@@ -441,13 +443,13 @@ init {
 	fi;
 	/* timeout: no process can take a step.  So every deadline except FAR has passed. */
 	timeout ->
-	assert(users_ended == 2 && no_run && !lock);
+	assert(callers_ended == 2 && no_run && !lock);
 	assert(!transient(status));
 	assert(wanted == NEVER || wanted == FAR);
 	/*
 	 * The timer may still be in the inbox.  The owner may have set the timer's key in the heap
-	 * to NEVER: see remove() and expire().  If a user then moves the timer to FAR, FAR is
-	 * before that key.  So the user adds the timer to the inbox.  No run drains the inbox
+	 * to NEVER: see remove() and expire().  If a caller then moves the timer to FAR, FAR is
+	 * before that key.  So the caller adds the timer to the inbox.  No run drains the inbox
 	 * before FAR.
 	 */
 	assert(!drained && !claimed && link_used == inbox && (!inbox || earliest == FAR));

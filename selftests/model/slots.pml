@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The protocol of a mapped slot, a timer that a program arms in shared memory
+ * The protocol of a mapped slot, a timer that a program starts in shared memory
  * (module/device/slot.c, libtimerheap): is the slot checked in time, and does each arming end once?
  * To check the slot, the kernel reads its @deadline, and expires the slot if it is due.
  *
- * Two users start, postpone and stop the slot in any order, in memory or by calls.  Meanwhile the
- * expiry run of the kernel checks the slot when the slot's timer is due.
+ * Two programs start, postpone and stop the slot in any order, in memory or by calls.  Meanwhile
+ * the expiry run of the kernel checks the slot when the slot's timer is due.
  *
  * Of the slot's timer in the kernel the model keeps two things: the time for which the timer is
  * queued, and whether a call or the run has claimed (locked) it.  lifecycle.pml has the states of a
@@ -26,10 +26,10 @@
 
 /* The size of the search.  The script "check" sets these macros, except OPS2. */
 #ifndef OPS
-#define OPS	1	/* operations of the first user, a process that acts as a program */
+#define OPS	1	/* operations of the first program */
 #endif
 #ifndef OPS2
-#define OPS2	1	/* operations of the second user */
+#define OPS2	1	/* operations of the second program */
 #endif
 #ifndef PERIODS
 #define PERIODS	0	/* 0: each start is one-shot; 1: a start may also have period 1 */
@@ -57,7 +57,7 @@ bool claimed
 
 /* For the assertions.  stopped: the last stop has returned, so no expiration may be counted. */
 short armings		/* armings that have not ended by a stop or an expiry */
-byte users_ended
+byte programs_ended
 bool stopped
 
 byte nomem = NOMEM	/* how many more calls may fail for lack of memory */
@@ -74,8 +74,8 @@ inline store_queued(t) { atomic { queued_buffered == EMPTY -> queued_buffered = 
 
 /*
  * Record an expiry of the slot.  @next is the deadline that expire_due() has stored.  If @next is
- * 0, the slot is one-shot, and its arming ends.  A periodic slot is armed again at once, so the
- * number of armings stays.
+ * 0, the slot is one-shot, and its arming ends.  A periodic slot has its next deadline at once, so
+ * the number of armings stays.
  */
 inline record_expiry() { atomic {
 	assert(!stopped);
@@ -227,11 +227,11 @@ inline kick() {
  *  - If the deadline has passed, the code ends the claim, and checks the slot in a second claim.
  *    The inline checks the slot in the same claim.
  */
-inline arm(if_pending) {
+inline start_by_call(if_pending) {
 	claim();
 	run_now = now;
 	ok = true;
-#ifdef M_ARM_DEADLINE_FIRST
+#ifdef M_START_DEADLINE_FIRST
 	exchange_deadline(if_pending);
 #endif
 	next = (d > run_now -> d : (p -> run_now + 1 : 0));
@@ -244,8 +244,8 @@ inline arm(if_pending) {
 	if
 	:: ok ->
 		period = p;
-#ifndef M_ARM_DEADLINE_FIRST
-#ifndef M_NO_B_ARM
+#ifndef M_START_DEADLINE_FIRST
+#ifndef M_NO_B_START
 		barrier();	/* (B): store queued before the exchange of deadline */
 #endif
 		exchange_deadline(if_pending);
@@ -274,9 +274,9 @@ inline exchange_deadline(if_pending) { atomic {
  * The code has a step before these three: STOP discards the expirations of the slot.  The model
  * leaves out this discard: see discard.pml.
  */
-inline disarm() {
+inline stop_by_call() {
 	claim();
-#ifdef M_DISARM_QUEUED_LAST
+#ifdef M_STOP_QUEUED_LAST
 	exchange_with_0();
 	store_queued(0);
 #else
@@ -310,7 +310,7 @@ inline stop() {
 
 /*
  * Kick the slot if the kernel would check it too late.  If the KICK fails for lack of
- * memory, the user stops the timer.
+ * memory, the program stops the timer.
  */
 inline kick_if_needed() {
 #ifndef M_NO_A
@@ -377,7 +377,7 @@ inline postpone() {
 inline choose_deadline() { atomic { if :: d = 1 :: d = 2 :: d = FAR fi } }
 inline choose_period() { atomic { if :: p = 0 :: PERIODS -> p = PERIODS fi } }
 
-proctype user(byte n) {
+proctype program(byte n) {
 	byte d, p, q, old, run_now, seen, next, tries;
 	bool ok;
 	do
@@ -387,14 +387,14 @@ proctype user(byte n) {
 		:: choose_deadline(); postpone()
 		:: stop()
 		:: kick()
-		:: choose_deadline(); choose_period(); arm(false)
-		:: choose_deadline(); choose_period(); arm(true)
-		:: disarm()
+		:: choose_deadline(); choose_period(); start_by_call(false)
+		:: choose_deadline(); choose_period(); start_by_call(true)
+		:: stop_by_call()
 		fi;
 		atomic { d = 0; p = 0; q = 0; old = 0; run_now = 0; next = 0; ok = false }
 	:: else -> break
 	od;
-	users_ended++
+	programs_ended++
 }
 
 /*
@@ -445,7 +445,7 @@ active proctype clock() {
 }
 
 /*
- * A last stop, after both processes "user" have ended.  At its end the stop sets @stopped: from
+ * A last stop, after both processes "program" have ended.  At its end the stop sets @stopped: from
  * then on the kernel must count no expiration.  discard.pml shows what the stop then does with the
  * expirations that the kernel has counted before.
  */
@@ -466,14 +466,14 @@ inline last_stop() {
 init {
 	byte q, old, run_now, seen, next, tries;
 	bool ok;
-	atomic { run user(OPS); run user(OPS2) };
+	atomic { run program(OPS); run program(OPS2) };
 	if
-	:: users_ended == 2 -> last_stop()
+	:: programs_ended == 2 -> last_stop()
 	:: true
 	fi;
 	/* No process can take a step: every deadline except FAR has passed. */
 	timeout ->
-	assert(users_ended == 2 && !claimed && queued_buffered == EMPTY);
+	assert(programs_ended == 2 && !claimed && queued_buffered == EMPTY);
 	/* A pending slot is checked in time, and a due slot has expired. */
 	assert(deadline == 0 || deadline == FAR && timer_at == FAR);
 	/* Each arming has ended once, except that of a pending slot. */

@@ -9,7 +9,7 @@
  *	ipi_handler	owning CPU	arms the hrtimer, or defers the notification
  *	thief		thief's CPU	runs the overdue queue when watchdog timer 1 or
  *					@thief_resume expires; serves watchdog timer 1
- *	user		third CPU	starts, modifies and stops the timer
+ *	caller		third CPU	starts, modifies and stops the timer
  *	other_cpu	fourth CPU	serves the watchdog timers that were moved to it
  *
  * A notification is an IPI by which another CPU makes the owning CPU arm its hrtimer.  @resume and
@@ -56,9 +56,9 @@
 #define NEVER		4
 
 /*
- * OPS is the number of operations of the user.  LIMITED is how often, at most, a limit of CPU time
- * throttles a run of the queue, or defers a notification of the owning CPU.  The script "check"
- * sets both.
+ * OPS is the number of operations of the caller.  LIMITED is how often, at most, a limit of CPU
+ * time throttles a run of the queue, or defers a notification of the owning CPU.  The script
+ * "check" sets both.
  */
 #ifndef OPS
 #define OPS	1
@@ -83,8 +83,8 @@
 byte now = 0
 
 /*
- * The timer.  when: its key in the heap.  wanted: the deadline that the user wants; NEVER: the
- * timer is not armed.  inbox: the timer is in the inbox, the list of timers that were moved to an
+ * The timer.  when: its key in the heap.  wanted: the deadline that the caller wants; NEVER: the
+ * timer is not pending.  inbox: the timer is in the inbox, the list of timers that were moved to an
  * earlier deadline.  drained: the code that holds the queue's lock has removed the timer from the
  * inbox.  That code then requeues the timer if @wanted is earlier than @when.
  */
@@ -198,7 +198,7 @@ inline defer() {
 /*
  * End the throttling of the queue when no timer is due: arm the hrtimer for the first deadline.
  * The mutant M_UNTHROTTLE_ARMS_EARLY arms it for the deadline that was read before @armed became
- * NEVER.  Until then @armed may be S64_MIN, so a user that stores an earlier deadline does not
+ * NEVER.  Until then @armed may be S64_MIN, so a caller that stores an earlier deadline does not
  * notify the CPU.  The mutant then misses that deadline.
  */
 inline unthrottle() {
@@ -490,7 +490,7 @@ proctype stall() {
 }
 
 /*
- * The user, on a third CPU.
+ * The caller, on a third CPU.
  */
 
 /* Drain the inbox, and dequeue a stopped timer. */
@@ -504,7 +504,7 @@ inline drain_and_dequeue() {
 	notify()
 }
 
-proctype user() {
+proctype caller() {
 	byte d, f, ops = OPS;
 	bool lowered;
 	do
@@ -557,7 +557,7 @@ init {
 		wanted = when; first = when; armed = when; hrtimer = when;
 		expires[0] = EXPIRES_0(until); expires[1] = until;
 		run softirq(); run ipi_handler(); run thief();
-		run other_cpu(); run stall(); run user();
+		run other_cpu(); run stall(); run caller();
 		if :: run clock() :: true fi
 	}
 	/*

@@ -6,7 +6,7 @@
  *
  * One ticker with a period of 1 expires while a reader takes its events.  The expiry run of the
  * kernel checks the ticker when the ticker's timer is due.  If the run expires the ticker while an
- * event is unread, the ticker backs off: the next check is later than the next deadline.  A user
+ * event is unread, the ticker backs off: the next check is later than the next deadline.  A program
  * may stop the ticker and start it again, in memory.
  *
  * Of the slot's timer the model keeps the time for which it is queued, and whether a KICK or the
@@ -26,7 +26,7 @@
 #define LAST	4	/* time runs from 1 to LAST, so a check at a later time never happens */
 #endif
 #ifndef RESTARTS
-#define RESTARTS 1	/* how often, at most, the user stops the ticker and starts it again */
+#define RESTARTS 1	/* how often, at most, the program stops the ticker and starts it again */
 #endif
 
 /* If the ticker backs off, the next check is this many periods after the next deadline. */
@@ -45,10 +45,10 @@ byte queued_buffered = EMPTY
 bool claimed, in_ring
 
 /* For the assertions. */
-byte armed = 1		/* the deadline of the first period; 0: the ticker was stopped */
+byte begin = 1		/* the deadline of the first period; 0: the ticker was stopped */
 byte counted		/* number of periods that the kernel has counted; a stop sets it to 0 */
 byte taken		/* number of periods that the reader has taken; a stop sets it to 0 */
-bool run_on, reader_on, user_on
+bool run_on, reader_on, program_on
 
 /*
  * The kernel.  run_now, old, passed and next are local variables of each process that uses these
@@ -135,7 +135,7 @@ end:	do
 	od
 }
 
-/* Flush the store buffer: the reader and the user can read the new value of @queued. */
+/* Flush the store buffer: the reader and the program can read the new value of @queued. */
 active proctype store_buffer() {
 end:	do
 	:: atomic { queued_buffered != EMPTY ->
@@ -194,19 +194,19 @@ end:	do
 }
 
 /*
- * The user, which stops the ticker and starts it again with a deadline in the future.
+ * The program, which stops the ticker and starts it again with a deadline in the future.
  */
 
-active proctype user() {
+active proctype program() {
 	byte q, d, run_now, old, passed, next, restarts = RESTARTS;
 end:	do
-	:: atomic { restarts && now < LAST -> restarts--; user_on = true };
+	:: atomic { restarts && now < LAST -> restarts--; program_on = true };
 		/*
 		 * A stop drops the periods that have passed since the last check, so the counts
-		 * @counted and @taken are not exact any more.  From here on @armed stays 0, and
+		 * @counted and @taken are not exact any more.  From here on @begin stays 0, and
 		 * while it is 0, the process observer() does not check the counts.
 		 */
-		atomic { deadline = 0; armed = 0; counted = 0; taken = 0 };
+		atomic { deadline = 0; begin = 0; counted = 0; taken = 0 };
 		d = now + 1;
 		atomic { deadline = d };
 		q = queued;	/* after the store of @deadline: a full barrier, (A) in mapped.md */
@@ -214,7 +214,7 @@ end:	do
 		:: q == 0 || q > d -> kick()
 		:: else
 		fi;
-		atomic { user_on = false; q = 0; d = 0 }
+		atomic { program_on = false; q = 0; d = 0 }
 	od
 }
 
@@ -226,12 +226,12 @@ end:	do
  */
 active proctype observer() {
 end:	do
-	:: atomic { !run_on && !reader_on && !user_on && !claimed && !in_ring ->
+	:: atomic { !run_on && !reader_on && !program_on && !claimed && !in_ring ->
 		assert(!expirations);
 		assert(timer_at && timer_at <= deadline);
 		if
-		:: armed ->
-			assert(counted == deadline - armed);
+		:: begin ->
+			assert(counted == deadline - begin);
 			assert(taken == counted)
 		:: else
 		fi }
