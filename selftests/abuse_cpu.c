@@ -9,18 +9,18 @@
  * change no parameter of the module; the bounds are for the default of user_cpu_percent.
  *
  * The first tests measure which share of CPU 0 is left to a task that computes there.  The task
- * counts the rounds of a loop beside the abusers, and beside their harmless twins.  The share is
- * the first count divided by the second.  If the share is 95 %, the abusers' timers, interrupts and
- * calls have taken 5 % of the CPU time that the task had beside the twins.
+ * counts the iterations of a loop beside the abusers, and beside their harmless twins.  The share
+ * is the first count divided by the second.  If the share is 95 %, the abusers' timers, interrupts
+ * and calls have taken 5 % of the CPU time that the task had beside the twins.
  *
- * In the next tests, a victim starts one timer after the other on CPU 0.  The tests count the
+ * In the next tests, a bystander starts one timer after the other on CPU 0.  The tests count the
  * timers that expire, and measure their lateness.  Lateness is @fired minus @deadline of an event,
- * so it does not depend on when the process of the victim runs.
+ * so it does not depend on when the process of the bystander runs.
  *
  * TIMERHEAP_EXACT=1 states that the clock counts instructions, as with QEMU's option -icount.  The
  * figures of such a machine do not depend on the host, so the tests apply strict bounds only there.
  *
- * TIMERHEAP_SECONDS= sets how many seconds the victim is measured beside abusers: 4 by default.
+ * TIMERHEAP_SECONDS= sets how many seconds the bystander is measured beside abusers: 4 by default.
  * With 3600 and "-t all_abuse_at_once_delays_no_other_user", four users take CPU time for an hour.
  * The script vm/hostile runs that test while other users run hostile, fuzz, abuse_memory and
  * abuse_ring.
@@ -115,7 +115,7 @@ static bool start_load(struct _test_data_abuse *self, const struct load *load, b
 }
 
 /*
- * Count the rounds of a loop of this process beside a load: abusers, or their harmless twins.
+ * Count the iterations of a loop of this process beside a load: abusers, or their harmless twins.
  * The module permits the timers of each user a burst of CPU time before it limits them.  So wait
  * before the count: meanwhile the load uses up the burst.
  *
@@ -130,24 +130,25 @@ static bool start_load(struct _test_data_abuse *self, const struct load *load, b
  * the nice value, but the test measures only the cost of their wake-ups.  So the test then has a
  * real-time priority, and on PREEMPT_RT it may miss a part of that cost.
  *
- * Return: the rounds; 0: the load cannot be started.
+ * Return: the iterations; 0: the load cannot be started.
  */
-static uint64_t rounds_beside(struct _test_data_abuse *self, const struct load *load, bool harmless)
+static uint64_t iterations_beside(struct _test_data_abuse *self, const struct load *load,
+				  bool harmless)
 {
 	/* A span takes 5 ms, and its pause, too.  20 spans are enough if @exact is false. */
 	int spans = !self->exact ? 20 : load->seconds ? load->seconds * 100 : 50;
-	uint64_t rounds = 0;
+	uint64_t iterations = 0;
 
 	if (start_load(self, load, harmless)) {
 		nap(spans * 2 * MSEC);
 		setpriority(PRIO_PROCESS, 0, -20);
 		set_priority(load->wakes ? 50 : 0);
-		rounds = abuse_count_rounds(spans, 5 * MSEC, 5 * MSEC, self->exact);
+		iterations = abuse_count_iterations(spans, 5 * MSEC, 5 * MSEC, self->exact);
 		set_priority(0);
 		setpriority(PRIO_PROCESS, 0, 0);
 	}
 	abusers_end(&self->abusers);
-	return rounds;
+	return iterations;
 }
 
 static void measure_shares(struct __test_metadata *_metadata, struct _test_data_abuse *self,
@@ -164,12 +165,12 @@ static void measure_shares(struct __test_metadata *_metadata, struct _test_data_
 		 * Make a large load smaller if the module is slow: each timer takes long then.
 		 * A large load with @seconds causes long expiry runs, and the kernel charges the
 		 * first one only in part.  So a measurement must take seconds.  If the clock does
-		 * not count instructions, rounds_beside() takes 200 ms: make the load smaller.
+		 * not count instructions, iterations_beside() takes 200 ms: make the load smaller.
 		 */
 		if ((th_slow() || (load.seconds && !self->exact)) && load.nr > ABUSE_CROWD)
 			load.nr = ABUSE_CROWD;
-		beside_twin = rounds_beside(self, &load, true);
-		left = rounds_beside(self, &load, false);
+		beside_twin = iterations_beside(self, &load, true);
+		left = iterations_beside(self, &load, false);
 		ASSERT_LT(0, beside_twin);
 		TH_LOG("%s: %llu.%llu%% left", load.name,
 		       (unsigned long long)(100 * left / beside_twin),
@@ -263,29 +264,29 @@ TEST_F_TIMEOUT(abuse, calls_from_another_cpu_do_not_starve_tasks_on_cpu_of_timer
 }
 
 /*
- * The punctuality of a victim's timers
+ * The punctuality of a bystander's timers
  */
 
-/* The longest measurement of the victim beside harmless twins of abusers, in seconds. */
+/* The longest measurement of the bystander beside harmless twins of abusers, in seconds. */
 #define TWINS_SECONDS_MAX	60
 
-struct victim {
+struct bystander {
 	uint64_t events;
 	int64_t span;		/* how long the measurement took, in ns */
 	struct th_lateness late;
 };
 
 /*
- * Act as the victim: start a timer on CPU 0, wait for its event, and repeat.  Each timer must
+ * Act as the bystander: start a timer on CPU 0, wait for its event, and repeat.  Each timer must
  * expire once, and none may be early.  The process has a real-time priority, so that the number of
  * timers depends on their lateness, and not on the number of processes that compute.
  */
-static struct victim measure_victim(struct __test_metadata *_metadata,
-				    struct _test_data_abuse *self, int64_t seconds)
+static struct bystander measure_bystander(struct __test_metadata *_metadata,
+					  struct _test_data_abuse *self, int64_t seconds)
 {
 	static int64_t late[EVENTS_MAX];
 	struct timerheap_event event;
-	struct victim victim = {};
+	struct bystander bystander = {};
 	int64_t begin = now();
 
 	EXPECT_EQ(0, set_priority(50));
@@ -302,25 +303,26 @@ static struct victim measure_victim(struct __test_metadata *_metadata,
 		EXPECT_EQ(deadline, event.deadline);
 		EXPECT_LE(event.deadline, event.fired);
 		/* Keep the lateness of the last EVENTS_MAX events. */
-		late[victim.events++ % EVENTS_MAX] = event.fired - event.deadline;
+		late[bystander.events++ % EVENTS_MAX] = event.fired - event.deadline;
 	}
-	if (victim.events)
-		victim.late = th_lateness(late, victim.events < EVENTS_MAX ? victim.events :
-								 EVENTS_MAX);
-	victim.span = now() - begin;
+	if (bystander.events)
+		bystander.late = th_lateness(late, bystander.events < EVENTS_MAX ?
+						   bystander.events : EVENTS_MAX);
+	bystander.span = now() - begin;
 	EXPECT_EQ(0, set_priority(0));
-	return victim;
+	return bystander;
 }
 
 /*
- * Measure the victim beside abusers.  If @harmless is true, run their harmless twins instead.
+ * Measure the bystander beside abusers.  If @harmless is true, run their harmless twins instead.
  * The twins use the CPU as the abusers do, but the kernel checks none of their timers.
  */
-static struct victim victim_beside(struct __test_metadata *_metadata, struct _test_data_abuse *self,
-				   const struct abuse *abuses, int nr, bool harmless)
+static struct bystander bystander_beside(struct __test_metadata *_metadata,
+					 struct _test_data_abuse *self,
+					 const struct abuse *abuses, int nr, bool harmless)
 {
 	int64_t seconds = self->seconds;
-	struct victim victim;
+	struct bystander bystander;
 
 	if (harmless && seconds > TWINS_SECONDS_MAX)
 		seconds = TWINS_SECONDS_MAX;
@@ -333,20 +335,20 @@ static struct victim victim_beside(struct __test_metadata *_metadata, struct _te
 		EXPECT_TRUE(abusers_stop(&self->abusers, i));
 	}
 	abusers_continue(&self->abusers);
-	victim = measure_victim(_metadata, self, seconds);
+	bystander = measure_bystander(_metadata, self, seconds);
 	abusers_end(&self->abusers);
 	TH_LOG("beside %s: %llu events in %lld ms, us late: median %lld, p99 %lld, most %lld",
-	       harmless ? "the twins" : "the abusers", (unsigned long long)victim.events,
-	       (long long)(victim.span / MSEC),
-	       (long long)victim.late.median / 1000, (long long)victim.late.p99 / 1000,
-	       (long long)victim.late.most / 1000);
-	return victim;
+	       harmless ? "the twins" : "the abusers", (unsigned long long)bystander.events,
+	       (long long)(bystander.span / MSEC),
+	       (long long)bystander.late.median / 1000, (long long)bystander.late.p99 / 1000,
+	       (long long)bystander.late.most / 1000);
+	return bystander;
 }
 
-/* Return: the rate of the victim's events, in events per 1000 s. */
-static uint64_t rate(const struct victim *victim)
+/* Return: the rate of the bystander's events, in events per 1000 s. */
+static uint64_t rate(const struct bystander *bystander)
 {
-	return victim->events * 1000 * SEC / (victim->span + 1);
+	return bystander->events * 1000 * SEC / (bystander->span + 1);
 }
 
 /*
@@ -356,33 +358,33 @@ static uint64_t rate(const struct victim *victim)
 #define LONGEST_RUN	(110 * USEC)
 
 /*
- * Measure the victim beside the harmless twins of abusers, and then beside the abusers.  The kernel
- * checks no timers of the twins.  Beside the abusers, at least half as many timers of the victim
- * must expire in the same time as beside the twins.
+ * Measure the bystander beside the harmless twins of abusers, and then beside the abusers.  The
+ * kernel checks no timers of the twins.  Beside the abusers, at least half as many timers of the
+ * bystander must expire in the same time as beside the twins.
  *
  * If the clock counts instructions, and @punctual is set, the test also bounds the p99 of the
- * lateness of the victim's timers.  Beside the abusers, that p99 may be at most twice the p99
+ * lateness of the bystander's timers.  Beside the abusers, that p99 may be at most twice the p99
  * beside the twins, plus LONGEST_RUN.  The reason: if timers of an abuser are due at the same time
- * as the victim's timer, the kernel may expire the abuser's timers first.
+ * as the bystander's timer, the kernel may expire the abuser's timers first.
  *
  * If the clock does not count instructions, one of three attempts must succeed in the comparison of
  * how many timers expire: the host may be busier in one measurement than in the other.  If the
  * module is slow (th_slow()), it may need milliseconds to expire a few timers.  Then the test
- * measures the victim only beside the abusers, and compares nothing.
+ * measures the bystander only beside the abusers, and compares nothing.
  */
-static void compare_victims(struct __test_metadata *_metadata, struct _test_data_abuse *self,
-			    const struct abuse *abuses, int nr, bool punctual)
+static void compare_bystanders(struct __test_metadata *_metadata, struct _test_data_abuse *self,
+			       const struct abuse *abuses, int nr, bool punctual)
 {
-	struct victim unharmed, abused;
+	struct bystander unharmed, abused;
 
 	if (th_slow()) {
-		abused = victim_beside(_metadata, self, abuses, nr, false);
+		abused = bystander_beside(_metadata, self, abuses, nr, false);
 		EXPECT_LT(0, abused.events);
 		return;
 	}
 	for (int tries = self->exact ? 1 : 3; tries; tries--) {
-		unharmed = victim_beside(_metadata, self, abuses, nr, true);
-		abused = victim_beside(_metadata, self, abuses, nr, false);
+		unharmed = bystander_beside(_metadata, self, abuses, nr, true);
+		abused = bystander_beside(_metadata, self, abuses, nr, false);
 		if (unharmed.events && rate(&unharmed) <= 2 * rate(&abused))
 			break;
 	}
@@ -407,7 +409,7 @@ TEST_F_TIMEOUT(abuse, postponed_timers_delay_no_other_user, 240)
 		{ abuse_postpone, nr, 2 % self->cpus, 0, ABUSE_USER },
 	};
 
-	compare_victims(_metadata, self, abuses, 2, true);
+	compare_bystanders(_metadata, self, abuses, 2, true);
 }
 
 /* Eight threads of one user change one slot of that user, whose timer is queued on CPU 0. */
@@ -415,7 +417,7 @@ TEST_F_TIMEOUT(abuse, slot_changed_by_8_threads_delays_no_other_user, 240)
 {
 	struct abuse abuses[] = { { abuse_hammer, 8, 1 % self->cpus, 0, ABUSE_USER } };
 
-	compare_victims(_metadata, self, abuses, 1, false);
+	compare_bystanders(_metadata, self, abuses, 1, false);
 }
 
 /* Four users run ten kinds of abuse each, all at once. */
@@ -445,7 +447,7 @@ TEST_F_TIMEOUT(abuse, all_abuse_at_once_delays_no_other_user, 12000)
 			abuses[nr].cpu = (nr + i) % self->cpus;
 			abuses[nr].user = ABUSE_USER - user;
 		}
-	compare_victims(_metadata, self, abuses, nr, false);
+	compare_bystanders(_metadata, self, abuses, nr, false);
 }
 
 TEST_HARNESS_MAIN

@@ -23,7 +23,7 @@
 #include "system_test.h"
 
 #define NOBODY		65534
-#define OWNER		1000		/* a user with subordinate user IDs from SUBORDINATE on */
+#define CREATOR		1000		/* a user with subordinate user IDs from SUBORDINATE on */
 /* Only one test uses this user: other tests would change the figures that INFO shows to it. */
 #define SPY		1001
 #define SUBORDINATE	100000
@@ -321,7 +321,7 @@ TEST_F_TIMEOUT(abuse_memory, unused_slots_are_not_charged_to_user, TIME_LIMIT)
 
 static void user_creates_namespace(struct child *parent, uid_t inner)
 {
-	if (setgid(OWNER) || setuid(OWNER))
+	if (setgid(CREATOR) || setuid(CREATOR))
 		return;
 	/* After setuid(), only root may write the ID maps of this process: the parent does that. */
 	enter_namespace(parent, inner);
@@ -341,7 +341,7 @@ static void second_subordinate_starts(struct child *parent)
 
 static void user_starts(struct child *parent)
 {
-	if (!setgid(OWNER) && !setuid(OWNER))
+	if (!setgid(CREATOR) && !setuid(CREATOR))
 		start_and_report(parent);
 }
 
@@ -417,7 +417,7 @@ TEST_F_TIMEOUT(abuse_memory, nested_user_namespace_shares_memory_limit_of_contai
 }
 
 /* Write to 20 MiB of memory, and again at each request of the parent.  Report each write's end. */
-static void innocent(struct child *parent)
+static void write_20_mib(struct child *parent)
 {
 	const size_t size = 20 << 20;
 	char *memory = malloc(size);
@@ -441,19 +441,19 @@ static void abuser(struct child *parent)
 /* If one user takes all memory that the limit allows, no process of another user is killed. */
 TEST_F(abuse_memory, user_at_memory_limit_causes_no_oom_kill)
 {
-	struct child victim, child;
+	struct child bystander, child;
 
 	if (memory() > 512 << 20)
 		SKIP(return, "needs a machine with at most 512 MiB");
-	victim = child_start(innocent);
-	ASSERT_EQ(0, take(victim.from));
+	bystander = child_start(write_20_mib);
+	ASSERT_EQ(0, take(bystander.from));
 	child = child_start(abuser);
 	EXPECT_EQ(-ENOSPC, take(child.from));
-	give(victim.to, 0);
-	EXPECT_EQ(0, take(victim.from));
-	EXPECT_EQ(0, waitpid(victim.pid, NULL, WNOHANG));
+	give(bystander.to, 0);
+	EXPECT_EQ(0, take(bystander.from));
+	EXPECT_EQ(0, waitpid(bystander.pid, NULL, WNOHANG));
 	child_end(&child);
-	child_end(&victim);
+	child_end(&bystander);
 }
 
 static void nobody_starts_a_million(struct child *parent)

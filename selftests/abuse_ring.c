@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Hostile processes share the ring of a context with their victim.  They cannot make a call of the
- * victim last much longer than the call's timeout.
+ * Hostile processes share the ring of a context with the test.  They cannot make a call of
+ * the test last much longer than the call's timeout.
  */
 #include <signal.h>
 
 #include "timerheap_test.h"
 
 /*
- * The peers, which are hostile processes, set the head so that the ring seems to have SLOTS
- * entries.  A WAIT or a read() of the test, the victim, sleeps or returns when it finds the ring
- * empty.  But the call needs several ms to remove SLOTS entries.  Meanwhile the peers set the head
- * again, even if the host of a virtual machine stops them for a moment.  So the call rarely finds
- * the ring empty.
+ * The forgers, which are hostile processes, set the head so that the ring seems to have SLOTS
+ * entries.  A WAIT or a read() of the test sleeps or returns when it finds the ring empty.  But the
+ * call needs several ms to remove SLOTS entries.  Meanwhile the forgers set the head again, even if
+ * the host of a virtual machine stops them for a moment.  So the call rarely finds the ring empty.
  */
 #define SLOTS	(1 << 16)
-#define PEERS	2			/* hostile processes */
+#define FORGERS	2			/* hostile processes */
 #define TIMEOUT	(10 * MSEC)
 
 /* Hostile processes must have prolonged a call that takes this long, even on a debug kernel. */
@@ -24,7 +23,7 @@
 FIXTURE(abuse_ring)
 {
 	struct th_map map;
-	pid_t peers[PEERS];
+	pid_t forgers[FORGERS];
 };
 
 /*
@@ -44,13 +43,13 @@ static void scribble(struct th_map *map)
 FIXTURE_SETUP(abuse_ring)
 {
 	REQUIRE_DEVICE();
-	if (sysconf(_SC_NPROCESSORS_ONLN) <= PEERS)
+	if (sysconf(_SC_NPROCESSORS_ONLN) <= FORGERS)
 		SKIP(return, "needs a CPU for each process");
 	ASSERT_EQ(0, th_map(&self->map, CLOCK_MONOTONIC, SLOTS));
-	for (int i = 0; i < PEERS; i++) {
-		self->peers[i] = fork();
-		ASSERT_LE(0, self->peers[i]);
-		if (!self->peers[i])
+	for (int i = 0; i < FORGERS; i++) {
+		self->forgers[i] = fork();
+		ASSERT_LE(0, self->forgers[i]);
+		if (!self->forgers[i])
 			scribble(&self->map);
 	}
 	TH_WAIT_UNTIL(self->map.ring->head);
@@ -59,9 +58,9 @@ FIXTURE_SETUP(abuse_ring)
 
 FIXTURE_TEARDOWN(abuse_ring)
 {
-	for (int i = 0; i < PEERS; i++) {
-		kill(self->peers[i], SIGKILL);
-		waitpid(self->peers[i], NULL, 0);
+	for (int i = 0; i < FORGERS; i++) {
+		kill(self->forgers[i], SIGKILL);
+		waitpid(self->forgers[i], NULL, 0);
 	}
 	th_unmap(&self->map);
 }

@@ -123,21 +123,22 @@ static inline void abusers_continue(struct abusers *abusers)
 }
 
 /*
- * Measure the CPU time that is left to the calling thread: count the rounds of a loop, for @length
- * ns, @spans times.  Sleep for @pause ns after each of these times.
+ * Measure the CPU time that is left to the calling thread: count the iterations of a loop, for
+ * @length ns, @spans times.  Sleep for @pause ns after each of these times.
  *
  * @exact states that the clock counts instructions, as with QEMU's option -icount.  If @exact is
  * false, the host may suspend an emulated CPU in a span.  So the function then takes the span with
- * the most rounds, times @spans.
+ * the most iterations, times @spans.
  *
- * If @exact is true, the function adds the rounds of all spans.  An expiry run, in which the kernel
- * expires due timers, makes the loop lose rounds.  But if a run lasts beyond the end of a span, the
- * rest of the run costs no rounds: it only delays the next span.  So the function corrects the sum
- * for such delays: it divides the sum by 1.1 if the measurement takes a tenth longer, for example.
+ * If @exact is true, the function adds the iterations of all spans.  An expiry run, in which the
+ * kernel expires due timers, makes the loop lose iterations.  But if a run lasts beyond the end of
+ * a span, the rest of the run costs no iterations: it only delays the next span.  So the function
+ * corrects the sum for such delays: it divides the sum by 1.1 if the measurement takes a tenth
+ * longer, for example.
  *
- * Return: the rounds.
+ * Return: the iterations.
  */
-static inline uint64_t abuse_count_rounds(int spans, int64_t length, int64_t pause, bool exact)
+static inline uint64_t abuse_count_iterations(int spans, int64_t length, int64_t pause, bool exact)
 {
 	uint64_t most = 0, all = 0;
 	int64_t begin = now();

@@ -18,17 +18,17 @@
 #define TH_CHURNERS_MAX		8
 
 /*
- * One thread, which uses TH_CHURN_SLOTS slots from slot @base on.  @armed counts the armings of the
- * thread.  @ended counts the armings that cause no event, because of a later call of the thread.
- * Either that call found the timer pending.  Or the timer had expired, and the call discarded the
- * expiration before a reader took it.
+ * One thread, which uses TH_CHURN_SLOTS slots from slot @base on.  @started counts the armings of
+ * the thread.  @ended counts the armings that cause no event, because of a later call of the
+ * thread.  Either that call found the timer pending.  Or the timer had expired, and the call
+ * discarded the expiration before a reader took it.
  */
 struct th_churner {
 	pthread_t thread;
 	atomic_bool *done;
 	int fd, base;
 	int cpu;		/* the CPU to which the thread is pinned; -1: not pinned */
-	int64_t armed, ended;
+	int64_t started, ended;
 	int error;
 };
 
@@ -55,11 +55,11 @@ static inline void *th_churn(void *arg)
 			break;
 		case 1:
 			ret = th_modify(churner->fd, slot, rand_r(&seed) % 5000 * USEC);
-			churner->armed++;
+			churner->started++;
 			break;
 		default:
 			ret = th_start(churner->fd, slot, rand_r(&seed) % 5000 * USEC);
-			churner->armed++;
+			churner->started++;
 		}
 		churner->ended += ret + th_discarded;
 		if (ret < 0)
@@ -94,7 +94,7 @@ static inline void th_churners_end(struct __test_metadata *_metadata,
 				   struct th_churners *churners)
 {
 	struct timerheap_event event;
-	int64_t armed = 0, ended = 0;
+	int64_t started = 0, ended = 0;
 	uint32_t first = 0;
 
 	churners->done = true;
@@ -103,17 +103,17 @@ static inline void th_churners_end(struct __test_metadata *_metadata,
 
 		pthread_join(churner->thread, NULL);
 		EXPECT_EQ(0, churner->error);
-		armed += churner->armed;
+		started += churner->started;
 		ended += churner->ended;
 	}
 	ended += th_drain(churners->fd, NULL, churners->nr * TH_CHURN_SLOTS, &first);
-	while (ended < armed && th_event(churners->fd, &event) == 1) {
+	while (ended < started && th_event(churners->fd, &event) == 1) {
 		EXPECT_LE(event.deadline, event.fired);
 		ended += event.expirations;
 	}
-	EXPECT_EQ(armed, ended);
+	EXPECT_EQ(started, ended);
 	EXPECT_TRUE(th_quiet(churners->fd, 500 * MSEC));
-	EXPECT_LT(0, armed);
+	EXPECT_LT(0, started);
 }
 
 #endif

@@ -261,9 +261,9 @@ TEST_F_TIMEOUT(fair, cpu_limit_of_user_bounds_lateness_of_other_users, 220)
  * Even without a limit of each user, expiry runs and the interrupts that begin them leave one fifth
  * of a CPU to tasks.
  *
- * The test is the third user, which has no timers: it counts the rounds of a loop on CPU 0.  The
- * share of the loop is that fifth, or half of it if the greedy user also computes on CPU 0.  The
- * greedy user causes several loads, one after another: each is a way to make many runs.
+ * The test is the third user, which has no timers: it counts the iterations of a loop on CPU 0.
+ * The share of the loop is that fifth, or half of it if the greedy user also computes on CPU 0.
+ * The greedy user causes several loads, one after another: each is a way to make many runs.
  *
  * The module charges an estimate for each interrupt to the CPU budget.  If the estimate is too low,
  * tasks get less than a fifth.  So for most loads the test requires only half of the share.  For
@@ -296,16 +296,16 @@ TEST_F_TIMEOUT(fair, runs_do_not_starve_tasks_even_without_cpu_limit_of_users, 2
 	ASSERT_EQ(0, set_user_percent(0));
 	run_on(0);
 	for (int i = 0; i < sizeof(loads) / sizeof(*loads); i++) {
-		uint64_t demanded, round, left;
+		uint64_t demanded, count, left;
 
 		if (loads[i].cpu >= self->cpus)
 			continue;
 		/* Keep the largest count so far: a disturbance can only make a count smaller. */
-		round = abuse_count_rounds(5, 20 * MSEC, 0, self->exact);
-		if (round > alone)
-			alone = round;
+		count = abuse_count_iterations(5, 20 * MSEC, 0, self->exact);
+		if (count > alone)
+			alone = count;
 		ASSERT_TRUE(start_greedy(self, loads[i].cpu, 0, loads[i].work, loads[i].nr));
-		left = abuse_count_rounds(5, 20 * MSEC, 0, self->exact);
+		left = abuse_count_iterations(5, 20 * MSEC, 0, self->exact);
 		abusers_end(&self->greedy);
 		TH_LOG("%s: %llu%% left", loads[i].name, (unsigned long long)(100 * left / alone));
 		/*

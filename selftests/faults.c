@@ -16,7 +16,7 @@
  *  - After an error the state of the slots is unchanged.  After EFAULT the slots may also have
  *    the state that a success leaves: perhaps only the copy of the result has failed.
  *    Exceptions are BATCH and KICK: before the fault BATCH may have executed operations.  KICK
- *    may have checked slots: read their deadlines, and queued or canceled their timers.
+ *    may have checked slots: read their deadlines, and queued or stopped their timers.
  *  - An operation that has failed succeeds when it is repeated.
  *
  * The kernel must be built with fault injection.
@@ -33,7 +33,7 @@
 
 /*
  * The slots whose state the tests compare.  make_state() starts slots 0, 1 and 3.  The operations
- * of the tests arm slots 2, 640 and 999.
+ * of the tests start slots 2, 640 and 999.
  */
 static const uint32_t watched[] = { 0, 1, 2, 3, 640, 999 };
 #define WATCHED	ARRAY_SIZE(watched)
@@ -167,7 +167,7 @@ static int op_kick(struct state *state)
 	static const uint32_t slots[] = { 0, 2, 640 };
 	int ret;
 
-	/* Stop slot 0 and arm slot 2 by stores.  Then kick both, and slot 640, which is idle. */
+	/* Stop slot 0 and start slot 2 by stores.  Then kick both, and slot 640, which is idle. */
 	state->map.slots[0].deadline = 0;
 	state->map.slots[2].deadline = FAR - 2 * SEC;
 	ret = th_kick(state->map.fd, slots, 3);

@@ -11,7 +11,7 @@
  *  - A call fails only with errors that the header permits.
  *  - A failed call has not changed its argument, except @until of WAIT.
  *  - No call writes beyond the end of its argument.
- *  - A neighbor, a process with a context of its own, gets one event for each of its
+ *  - A bystander, a process with a context of its own, gets one event for each of its
  *    timers, and never early.
  *  - At the end no timer of the test is left in the heaps.
  *
@@ -687,10 +687,10 @@ static int fuzz_process(unsigned int nr)
 }
 
 /*
- * Act as the neighbor, an honest program, until the fuzzer ends: start 32 timers in each round.
+ * Act as the bystander, an honest program, until the fuzzer ends: start 32 timers in each round.
  * Each timer must expire once, and not early.  Return: 0, or the number of the check that failed.
  */
-static int neighbor(unsigned int nr)
+static int bystander(unsigned int nr)
 {
 	struct timerheap_event events[32];
 	int fd = th_context(CLOCK_MONOTONIC, 32), rounds = 0;
@@ -720,7 +720,7 @@ static int neighbor(unsigned int nr)
 		rounds++;
 	}
 	close(fd);
-	printf("# the neighbor: %d rounds of 32 timers\n", rounds);
+	printf("# the bystander: %d rounds of 32 timers\n", rounds);
 	return 0;
 }
 
@@ -754,7 +754,7 @@ FIXTURE_TEARDOWN(fuzz)
 TEST_F_TIMEOUT(fuzz, random_calls_return_permitted_errors_and_affect_no_other_context, 1800)
 {
 	const char *text = getenv("TIMERHEAP_SEED");
-	pid_t neighbor_pid, fuzzers[2];
+	pid_t bystander_pid, fuzzers[2];
 	int64_t before;
 	int fd;
 
@@ -771,13 +771,13 @@ TEST_F_TIMEOUT(fuzz, random_calls_return_permitted_errors_and_affect_no_other_co
 	fd = th_context(CLOCK_MONOTONIC, 1);
 	ASSERT_LE(0, fd);
 	before = th_entries(fd);
-	neighbor_pid = fork_process(neighbor, 0);
+	bystander_pid = fork_process(bystander, 0);
 	for (int i = 0; i < 2; i++)
 		fuzzers[i] = fork_process(fuzz_process, i);
 	for (int i = 0; i < 2; i++)
 		EXPECT_EQ(0, child_status(fuzzers[i]));
 	shared->stop = 1;
-	EXPECT_EQ(0, child_status(neighbor_pid));
+	EXPECT_EQ(0, child_status(bystander_pid));
 	EXPECT_EQ(0, shared->faults);
 	EXPECT_EQ(before, th_wait_entries(fd, before));
 

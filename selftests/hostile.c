@@ -192,7 +192,7 @@ static void attacker(uint64_t seed)
 }
 
 /*
- * The victim: an honest program with tickers and one-shot timers, in a context of its own
+ * The bystander: an honest program with tickers and one-shot timers, in a context of its own
  */
 
 FIXTURE(hostile)
@@ -226,7 +226,7 @@ FIXTURE_TEARDOWN(hostile)
 TEST_F_TIMEOUT(hostile, timers_of_other_contexts_expire_once_and_not_early_despite_attacker, 400)
 {
 	int64_t begin = now(), end = begin + self->seconds * SEC, worst = 0;
-	uint64_t ticks[TICKERS] = {}, armed[SLOTS] = {}, expired[SLOTS] = {};
+	uint64_t ticks[TICKERS] = {}, started[SLOTS] = {}, expired[SLOTS] = {};
 	int64_t last[TICKERS];
 	struct timerheap_event events[SLOTS];
 	int generation = 0, n;
@@ -239,7 +239,7 @@ TEST_F_TIMEOUT(hostile, timers_of_other_contexts_expire_once_and_not_early_despi
 	}
 	for (int i = TICKERS; i < SLOTS; i++) {
 		ASSERT_EQ(0, th_start(self->fd, i, i * 100 * USEC));
-		armed[i]++;
+		started[i]++;
 	}
 	while (now() < end) {
 		/* Start the first attacker, or one that replaces an attacker killed below. */
@@ -270,7 +270,7 @@ TEST_F_TIMEOUT(hostile, timers_of_other_contexts_expire_once_and_not_early_despi
 			}
 			expired[slot] += events[i].expirations;
 			EXPECT_EQ(0, th_start(self->fd, slot, slot * 100 * USEC));
-			armed[slot]++;
+			started[slot]++;
 		}
 		/* Kill the attacker once a second, whatever it does at that moment. */
 		if ((now() - begin) / SEC > generation) {
@@ -307,8 +307,8 @@ TEST_F_TIMEOUT(hostile, timers_of_other_contexts_expire_once_and_not_early_despi
 	for (int i = 0; i < TICKERS; i++)
 		EXPECT_EQ(begin + ticks[i] * PERIOD, last[i]);
 	for (int i = TICKERS; i < SLOTS; i++)
-		EXPECT_EQ(armed[i], expired[i]);
-	TH_LOG("maximum lateness of the victim's events: %lld us", (long long)worst / 1000);
+		EXPECT_EQ(started[i], expired[i]);
+	TH_LOG("maximum lateness of the bystander's events: %lld us", (long long)worst / 1000);
 }
 
 /*
@@ -339,7 +339,7 @@ TEST_F(hostile, kernel_limits_cpu_time_of_checks_if_program_stores_later_deadlin
 	for (int i = 0; i < BUSY; i++) {
 		numbers[i] = i;
 		shared.slots[i * 8] = now() + 10 * MSEC;
-		shared.slots[i * 8 + 1] = 1;	/* @period: the slot stays armed if it expires */
+		shared.slots[i * 8 + 1] = 1;	/* @period: the slot stays pending if it expires */
 	}
 	begin = now();
 	ASSERT_EQ(0, call(shared.fd, TIMERHEAP_IOC_KICK, &kick));

@@ -241,7 +241,7 @@ TEST_F_TIMEOUT(hotplug, periodic_timer_loses_no_period_while_its_cpu_is_offline,
  * at random.  Each start or modify begins an arming, which must end once: by a later call or by an
  * expiry.  So th_churners_end() checks that as many armings have ended as have begun.
  */
-TEST_F_TIMEOUT(hotplug, each_arming_expires_once_or_is_canceled_while_cpus_go_offline, 120)
+TEST_F_TIMEOUT(hotplug, each_arming_expires_once_or_is_stopped_while_cpus_go_offline, 120)
 {
 	int64_t end = now() + th_seconds(60) * SEC;
 	struct th_churners churners;

@@ -60,8 +60,8 @@ FIXTURE(adopt)
 	int sockets[2];
 	/* In shared memory: what the children have done. */
 	struct record {
-		/* The predecessor has begun to start @begun timers.  @armed starts are complete. */
-		uint32_t begun, armed;
+		/* The predecessor has begun @begun starts.  @started starts are complete. */
+		uint32_t begun, started;
 		uint32_t events[MANY];	/* expirations taken, indexed by the user_data of a timer */
 	} *record;
 };
@@ -92,9 +92,9 @@ static pid_t fork_child(void)
 }
 
 /*
- * A round: the predecessor arms @timers timers.  Each deadline is less than @span ns after the
+ * A round: the predecessor starts @timers timers.  Each deadline is less than @span ns after the
  * start of that timer.  The test kills the predecessor after @life ns, or if @life is 0, when all
- * timers are armed.
+ * timers are started.
  */
 struct round {
 	uint32_t timers;
@@ -103,7 +103,7 @@ struct round {
 	int64_t life;
 };
 
-/* Arm the timers of a round, and take events, until the test kills this process. */
+/* Start the timers of a round, and take events, until the test kills this process. */
 static void predecessor(const struct round *round, int socket, struct record *record)
 {
 	struct timerheap_setup setup = {
@@ -126,7 +126,7 @@ static void predecessor(const struct round *round, int socket, struct record *re
 			__atomic_store_n(&record->begun, i + 1, __ATOMIC_SEQ_CST);
 			timerheap_start(th, slot, timerheap_now(th) +
 						  i * 7919LL * USEC % round->span);
-			__atomic_store_n(&record->armed, i + 1, __ATOMIC_SEQ_CST);
+			__atomic_store_n(&record->started, i + 1, __ATOMIC_SEQ_CST);
 		}
 		while (timerheap_next(th, &event)) {
 			record->events[event.user_data] += event.expirations;
@@ -198,7 +198,7 @@ static void kill_and_succeed(struct __test_metadata *_metadata, const int socket
 	if (round->life)
 		nap(round->life);
 	while (!round->life &&
-	       __atomic_load_n(&record->armed, __ATOMIC_SEQ_CST) < round->timers) {
+	       __atomic_load_n(&record->started, __ATOMIC_SEQ_CST) < round->timers) {
 		ASSERT_EQ(0, waitpid(pid, NULL, WNOHANG));
 		nap(MSEC);
 	}
@@ -214,16 +214,17 @@ static void kill_and_succeed(struct __test_metadata *_metadata, const int socket
 	close(fd);
 	EXPECT_EQ(0, child_status(pid));
 
-	EXPECT_LT(0, record->armed);
-	for (uint32_t i = 0; i < record->armed; i++) {
+	EXPECT_LT(0, record->started);
+	for (uint32_t i = 0; i < record->started; i++) {
 		lost += !record->events[i];
 		doubled += record->events[i] > 1;
 	}
-	TH_LOG("%u timers armed, %u expired before the kill, %u lost", record->armed, before, lost);
+	TH_LOG("%u timers started, %u expired before the kill, %u lost", record->started, before,
+	       lost);
 	/* If the predecessor was killed before it recorded a taken event, that event is "lost". */
 	EXPECT_GE(1, lost);
 	EXPECT_EQ(0, doubled);
-	for (uint32_t i = record->armed; i < round->timers; i++)
+	for (uint32_t i = record->started; i < round->timers; i++)
 		EXPECT_GE(i < record->begun, record->events[i]);
 }
 

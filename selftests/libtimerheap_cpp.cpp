@@ -622,20 +622,20 @@ struct connection {
 TEST(function_of_timer_may_destroy_its_timer_and_others)
 {
 	theap::loop<manual> loop(4);
-	std::optional<theap::callback_timer<std::function<void()>, manual>> victim;
+	std::optional<theap::callback_timer<std::function<void()>, manual>> destroyed;
 	int closed = 0, calls = 0;
 	auto *first = new connection(loop, closed), *second = new connection(loop, closed);
-	theap::callback_timer killer(loop, [&] { victim.reset(); });
+	theap::callback_timer destroyer(loop, [&] { destroyed.reset(); });
 
-	victim.emplace(loop, [&] { calls++; });
+	destroyed.emplace(loop, [&] { calls++; });
 	first->timer.start(1s);
 	second->timer.start(2s);
-	killer.start(3s);
-	victim->start(4s);
+	destroyer.start(3s);
+	destroyed->start(4s);
 	EXPECT(loop.advance(1h) == 4);
 	/* All four timers have expired.  The function of the third destroys the fourth. */
 	EXPECT(loop.dispatch() == 3);
-	EXPECT(closed == 2 && calls == 0 && !victim);
+	EXPECT(closed == 2 && calls == 0 && !destroyed);
 }
 
 TEST(dispatch_after_exception_calls_the_remaining_functions)
@@ -709,7 +709,7 @@ TEST(run_ends_at_stop_but_not_at_signal_in_function)
  * Threads and processes
  */
 
-TEST(each_arming_expires_once_or_is_canceled_while_threads_start_and_stop)
+TEST(each_arming_expires_once_or_is_stopped_while_threads_start_and_stop)
 {
 	constexpr int rounds = 2000;
 	theap::loop loop(2);

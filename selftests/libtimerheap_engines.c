@@ -3,8 +3,8 @@
  * libtimerheap: a program gets the same events from both engines.  An engine serves the timers of a
  * context: it is the kernel, or the library itself, in the process.
  *
- * A script, a list of random operations, runs on a context with a manual clock, and on the model.
- * The model simulates the protocol of <linux/timerheap.h>.  The results and events must be equal.
+ * A script, a list of random operations, runs on a context with a manual clock, and on the oracle.
+ * The oracle simulates the protocol of <linux/timerheap.h>.  The results and events must be equal.
  * TIMERHEAP_OPERATIONS= sets the length of a script, TIMERHEAP_SEED= its random seed.  The other
  * tests check only the engine in the process: its descriptor, its lock, its waits.
  */
@@ -19,8 +19,8 @@
 #define OPERATIONS	100000
 #define MIN_PERIOD	(100 * USEC)
 
-/* A timer slot of the model, which computes the results and events that an engine must give. */
-struct model_slot {
+/* A timer slot of the oracle, which computes the results and events that an engine must give. */
+struct oracle_slot {
 	uint64_t deadline, period, slack, data;
 	uint64_t queued;	/* time of the next check whether @deadline is due; 0: none */
 	uint64_t when;		/* @queued, rounded up as the slack permits */
@@ -29,20 +29,20 @@ struct model_slot {
 	uint64_t added;		/* time when the ring got the slot's number; 0: not in the ring */
 };
 
-static struct model {
+static struct oracle {
 	struct timerheap *th;
 	uint64_t now, slack, seed;
 	uint32_t nr;
-	struct model_slot slots[MOST_SLOTS];
+	struct oracle_slot slots[MOST_SLOTS];
 	uint64_t events, wrong;
-} m;
+} o;
 
 static uint64_t next_random(void)
 {
-	m.seed ^= m.seed << 13;
-	m.seed ^= m.seed >> 7;
-	m.seed ^= m.seed << 17;
-	return m.seed >> 11;
+	o.seed ^= o.seed << 13;
+	o.seed ^= o.seed >> 7;
+	o.seed ^= o.seed << 17;
+	return o.seed >> 11;
 }
 
 /* Return: a random span below 10^n ns, with a random n from 0 to 12. */
@@ -55,19 +55,19 @@ static uint64_t random_span(void)
 	return next_random() % most;
 }
 
-/* Count in m.wrong a result of the engine that differs from the model's.  Print the first one. */
-static void expect(uint64_t model, uint64_t engine, const char *operation, uint32_t slot)
+/* Count in o.wrong a result of the engine that differs from the oracle's.  Print the first one. */
+static void expect(uint64_t oracle, uint64_t engine, const char *operation, uint32_t slot)
 {
-	if (model != engine && !m.wrong++)
+	if (oracle != engine && !o.wrong++)
 		printf("# %s of slot %u at %llu: %lld, not %lld\n", operation, slot,
-		       (unsigned long long)m.now, (long long)engine, (long long)model);
+		       (unsigned long long)o.now, (long long)engine, (long long)oracle);
 }
 
 /*
  * Round @when up, by at most @slack, to a multiple of 15625 ns * 2^n with the largest possible n.
  * First, like the kernel, round @slack down to m * 15625 ns: m has at most 16 significant bits.
  */
-static uint64_t model_round(uint64_t when, uint64_t slack)
+static uint64_t oracle_round(uint64_t when, uint64_t slack)
 {
 	uint64_t unit = 15625, units = slack / unit;
 
@@ -86,9 +86,9 @@ static uint64_t model_round(uint64_t when, uint64_t slack)
 }
 
 /* Expire @s if it is due at @now, then set @queued and @when.  Return: how often @s expired. */
-static uint64_t model_check(struct model_slot *s, uint64_t now)
+static uint64_t oracle_check(struct oracle_slot *s, uint64_t now)
 {
-	uint64_t count = 0, slack = s->slack ? s->slack : m.slack;
+	uint64_t count = 0, slack = s->slack ? s->slack : o.slack;
 
 	if (s->deadline && s->deadline <= now) {
 		count = s->period ? 1 + (now - s->deadline) / s->period : 1;
@@ -100,14 +100,14 @@ static uint64_t model_check(struct model_slot *s, uint64_t now)
 			s->added = now;
 	}
 	s->queued = s->deadline;
-	s->when = s->deadline ? model_round(s->deadline, slack) : 0;
+	s->when = s->deadline ? oracle_round(s->deadline, slack) : 0;
 	return count;
 }
 
 static void start(uint32_t slot, uint64_t deadline, uint64_t period)
 {
-	int result = timerheap_start_periodic(m.th, slot, deadline, period);
-	struct model_slot *s = &m.slots[slot];
+	int result = timerheap_start_periodic(o.th, slot, deadline, period);
+	struct oracle_slot *s = &o.slots[slot];
 
 	/* If the timer was idle, the result counts the discarded expirations, modulo 2^30. */
 	expect(s->deadline ? 1 : s->unread % (1 << 30), result, "start", slot);
@@ -116,102 +116,102 @@ static void start(uint32_t slot, uint64_t deadline, uint64_t period)
 	s->deadline = deadline ? deadline : 1;
 	s->period = period && period < MIN_PERIOD ? MIN_PERIOD : period;
 	if (!s->queued || s->queued > s->deadline)
-		model_check(s, m.now);
+		oracle_check(s, o.now);
 }
 
 static void postpone(uint32_t slot, uint64_t deadline)
 {
-	int result = timerheap_postpone(m.th, slot, deadline);
-	struct model_slot *s = &m.slots[slot];
+	int result = timerheap_postpone(o.th, slot, deadline);
+	struct oracle_slot *s = &o.slots[slot];
 
 	expect(!!s->deadline, result, "postpone", slot);
 	if (!s->deadline)
 		return;
 	s->deadline = deadline ? deadline : 1;
 	if (s->queued > s->deadline)
-		model_check(s, m.now);
+		oracle_check(s, o.now);
 }
 
 static void stop(uint32_t slot)
 {
-	struct model_slot *s = &m.slots[slot];
+	struct oracle_slot *s = &o.slots[slot];
 
-	expect(!!s->deadline + s->unread, timerheap_stop(m.th, slot), "stop", slot);
+	expect(!!s->deadline + s->unread, timerheap_stop(o.th, slot), "stop", slot);
 	s->deadline = 0;
 	s->unread = 0;
 }
 
 static void set_slack(uint32_t slot, uint64_t slack)
 {
-	struct model_slot *s = &m.slots[slot];
-	uint64_t old = s->slack ? s->slack : m.slack;
+	struct oracle_slot *s = &o.slots[slot];
+	uint64_t old = s->slack ? s->slack : o.slack;
 
-	expect(0, timerheap_set_slack(m.th, slot, slack), "slack", slot);
+	expect(0, timerheap_set_slack(o.th, slot, slack), "slack", slot);
 	s->slack = slack;
-	if ((slack ? slack : m.slack) < old)
-		model_check(s, m.now);
+	if ((slack ? slack : o.slack) < old)
+		oracle_check(s, o.now);
 }
 
 /* Return: the slot with the earliest @when, which may expire next; NULL: no timer is queued. */
-static struct model_slot *model_first(void)
+static struct oracle_slot *oracle_first(void)
 {
-	struct model_slot *first = NULL;
+	struct oracle_slot *first = NULL;
 
-	for (uint32_t i = 0; i < m.nr; i++)
-		if (m.slots[i].queued && (!first || m.slots[i].when < first->when))
-			first = &m.slots[i];
+	for (uint32_t i = 0; i < o.nr; i++)
+		if (o.slots[i].queued && (!first || o.slots[i].when < first->when))
+			first = &o.slots[i];
 	return first;
 }
 
 /*
- * Advance the engine and the model to @to, or to the next expiration if @to is 0.  @limit: stop
+ * Advance the engine and the oracle to @to, or to the next expiration if @to is 0.  @limit: stop
  * after at least this many expirations; 0: no limit.
  */
 static void advance(uint64_t to, uint32_t limit)
 {
-	int64_t result = to ? timerheap_advance(m.th, to, limit) : timerheap_advance_next(m.th);
-	uint64_t until = to ? to : TIMERHEAP_NEVER - 1, time = m.now, count = 0, expired;
-	struct model_slot *s;
+	int64_t result = to ? timerheap_advance(o.th, to, limit) : timerheap_advance_next(o.th);
+	uint64_t until = to ? to : TIMERHEAP_NEVER - 1, time = o.now, count = 0, expired;
+	struct oracle_slot *s;
 
 	if (!to)
 		limit = 1;
 	for (;;) {
-		s = model_first();
+		s = oracle_first();
 		if (!s || s->when > until || (limit && count >= limit && s->when > time))
 			break;
 		time = s->when > time ? s->when : time;
-		expired = model_check(s, time);
+		expired = oracle_check(s, time);
 		if (expired)
-			m.now = time;
+			o.now = time;
 		count += expired;
 	}
 	if (to && !(limit && count >= limit))
-		m.now = to;
+		o.now = to;
 	expect(count, result, "advance", limit);
-	expect(m.now, timerheap_now(m.th), "the clock after an advance", limit);
+	expect(o.now, timerheap_now(o.th), "the clock after an advance", limit);
 }
 
 /* Clear @added of slots whose discarded event timerheap_next() has just removed from the ring. */
 static void forget_removed(void)
 {
-	const struct timerheap_ring *ring = m.th->ring;
+	const struct timerheap_ring *ring = o.th->ring;
 	bool present[MOST_SLOTS] = {};
 
 	for (uint32_t i = ring->head; i != ring->tail; i++)
-		present[ring->slots[i & m.th->mask]] = true;
-	for (uint32_t i = 0; i < m.nr; i++)
-		if (!present[i] && !m.slots[i].unread)
-			m.slots[i].added = 0;
+		present[ring->slots[i & o.th->mask]] = true;
+	for (uint32_t i = 0; i < o.nr; i++)
+		if (!present[i] && !o.slots[i].unread)
+			o.slots[i].added = 0;
 }
 
-/* Take at most @max events.  Compare the events, and their order in the ring, with the model. */
+/* Take at most @max events.  Compare the events, and their order in the ring, with the oracle. */
 static void take(uint32_t max)
 {
 	struct timerheap_event event;
 	uint64_t last = 0;
 
-	while (max-- && timerheap_next(m.th, &event)) {
-		struct model_slot *s = &m.slots[event.slot];
+	while (max-- && timerheap_next(o.th, &event)) {
+		struct oracle_slot *s = &o.slots[event.slot];
 
 		expect(s->unread, event.expirations, "expirations", event.slot);
 		expect(s->expired, event.deadline, "deadline", event.slot);
@@ -221,27 +221,27 @@ static void take(uint32_t max)
 		last = s->added;
 		s->unread = 0;
 		s->added = 0;
-		m.events++;
+		o.events++;
 	}
 	forget_removed();
 }
 
-/* Take all events.  Check that the model has no unread event then. */
+/* Take all events.  Check that the oracle has no unread event then. */
 static void take_all(void)
 {
 	take(UINT32_MAX);
-	for (uint32_t i = 0; i < m.nr; i++)
-		expect(0, m.slots[i].unread, "an event that is missing", i);
+	for (uint32_t i = 0; i < o.nr; i++)
+		expect(0, o.slots[i].unread, "an event that is missing", i);
 }
 
 static void grow(void)
 {
-	uint32_t slots = m.nr + next_random() % 3;
+	uint32_t slots = o.nr + next_random() % 3;
 
 	if (slots > MOST_SLOTS)
 		return;
-	expect(0, timerheap_grow(m.th, slots), "grow", slots);
-	m.nr = slots;
+	expect(0, timerheap_grow(o.th, slots), "grow", slots);
+	o.nr = slots;
 }
 
 static uint64_t random_slack(void)
@@ -255,12 +255,12 @@ static uint64_t random_slack(void)
 
 static void operate(void)
 {
-	uint32_t slot = next_random() % m.nr;
-	uint64_t deadline = m.now + random_span(), span;
+	uint32_t slot = next_random() % o.nr;
+	uint64_t deadline = o.now + random_span(), span;
 
 	/* 1 of 16 deadlines has passed, and 1 of 256 never passes. */
 	if (!(next_random() % 16))
-		deadline = next_random() % m.now;
+		deadline = next_random() % o.now;
 	if (!(next_random() % 256))
 		deadline = TIMERHEAP_NEVER;
 	switch (next_random() % 16) {
@@ -277,14 +277,14 @@ static void operate(void)
 		stop(slot);
 		break;
 	case 11:
-		m.slots[slot].data = next_random();
-		timerheap_set_data(m.th, slot, m.slots[slot].data);
+		o.slots[slot].data = next_random();
+		timerheap_set_data(o.th, slot, o.slots[slot].data);
 		set_slack(slot, random_slack());
 		break;
 	case 12:
 		span = random_span();
 		/* Limit a long advance: a ticker of 100 us would expire 10^7 times in 1000 s. */
-		advance(m.now + span, span < 10 * MSEC && next_random() % 4 ? 0 :
+		advance(o.now + span, span < 10 * MSEC && next_random() % 4 ? 0 :
 				      1 + next_random() % 16);
 		break;
 	case 13:
@@ -309,8 +309,8 @@ static uint64_t setting(const char *name, uint64_t otherwise)
 }
 
 /*
- * Run a script, a random list of operations, on an engine and on the model of this test.
- * Return: 0; -1: the context cannot be opened; above 0: the results of engine and model differ, or
+ * Run a script, a random list of operations, on an engine and on the oracle of this test.
+ * Return: 0; -1: the context cannot be opened; above 0: the results of engine and oracle differ, or
  * the script had fewer than 100 events.
  */
 static int64_t run_script(uint32_t engine, uint64_t slack, uint64_t seed)
@@ -321,24 +321,24 @@ static int64_t run_script(uint32_t engine, uint64_t slack, uint64_t seed)
 	};
 	uint64_t operations = setting("TIMERHEAP_OPERATIONS", OPERATIONS);
 
-	memset(&m, 0, sizeof(m));
-	m.th = timerheap_open_setup(&setup);
-	if (!m.th)
+	memset(&o, 0, sizeof(o));
+	o.th = timerheap_open_setup(&setup);
+	if (!o.th)
 		return -1;
-	m.now = 1;
-	m.slack = slack;
-	m.nr = setup.slots;
-	m.seed = 2 * seed + 1;
+	o.now = 1;
+	o.slack = slack;
+	o.nr = setup.slots;
+	o.seed = 2 * seed + 1;
 	/* End the script early enough that no deadline exceeds TIMERHEAP_NEVER. */
-	while (operations-- && !m.wrong && m.now < TIMERHEAP_NEVER / 2)
+	while (operations-- && !o.wrong && o.now < TIMERHEAP_NEVER / 2)
 		operate();
 	printf("# seed %llu, slack %llu: %llu events, %u slots, %llu operations left\n",
-	       (unsigned long long)seed, (unsigned long long)slack, (unsigned long long)m.events,
-	       m.nr, (unsigned long long)operations + 1);
-	if (m.events < 100)
-		m.wrong++;
-	timerheap_close(m.th);
-	return m.wrong;
+	       (unsigned long long)seed, (unsigned long long)slack, (unsigned long long)o.events,
+	       o.nr, (unsigned long long)operations + 1);
+	if (o.events < 100)
+		o.wrong++;
+	timerheap_close(o.th);
+	return o.wrong;
 }
 
 static int64_t run_scripts(uint32_t engine)
@@ -361,12 +361,12 @@ FIXTURE_TEARDOWN(engines)
 {
 }
 
-TEST_F_TIMEOUT(engines, engine_in_process_gives_same_events_as_model, 120)
+TEST_F_TIMEOUT(engines, engine_in_process_gives_same_events_as_oracle, 120)
 {
 	EXPECT_EQ(0, run_scripts(TIMERHEAP_IN_PROCESS));
 }
 
-TEST_F_TIMEOUT(engines, kernel_gives_same_events_as_model, 120)
+TEST_F_TIMEOUT(engines, kernel_gives_same_events_as_oracle, 120)
 {
 	REQUIRE_DEVICE();
 	EXPECT_EQ(0, run_scripts(TIMERHEAP_IN_KERNEL));
@@ -699,7 +699,7 @@ TEST_F(engines, wait_sleeps_again_after_wake_up_by_stopped_timer)
 #define STARTS		20000		/* most starts of a starter thread */
 #define MOST		(3 * SEC)	/* ns; then a starter ends, if it has made LEAST starts */
 
-/* Shared by the starters, which start timers, and the consumer, which takes events. */
+/* Shared by the starters, which start timers, and the reader, which takes events. */
 static struct wakes {
 	struct timerheap *th;
 	atomic_uint taken[STARTERS];	/* for the slot of each starter: expirations taken */
@@ -720,7 +720,7 @@ static void *start_one_by_one(void *arg)
 		while (wakes.taken[slot] <= i && !wakes.lost)
 			sched_yield();
 	}
-	/* One more event wakes the consumer, which ends when @ended counts all starters. */
+	/* One more event wakes the reader, which ends when @ended counts all starters. */
 	wakes.ended++;
 	timerheap_start(wakes.th, STARTERS, 1);
 	return NULL;
@@ -732,8 +732,8 @@ static void count_wake(const struct timerheap_event *event, void *arg)
 		wakes.taken[event->slot] += event->expirations;
 }
 
-/* The event of each start reaches the consumer, which takes events one by one or in batches. */
-TEST_F_TIMEOUT(engines, each_start_by_another_thread_wakes_consumer, 120)
+/* The event of each start reaches the reader, which takes events one by one or in batches. */
+TEST_F_TIMEOUT(engines, each_start_by_another_thread_wakes_reader, 120)
 {
 	struct epoll_event edge = { .events = EPOLLIN | EPOLLET };
 	pthread_t threads[STARTERS];

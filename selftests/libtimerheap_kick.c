@@ -127,14 +127,14 @@ TEST_F(kick, deferred_start_that_fills_kick_list_returns_enoent_of_wrong_slot_nu
 static int first_start_deferred(struct timerheap *th, struct timerheap_kicks *kicks,
 				uint32_t slot, uint64_t deadline, uint64_t period)
 {
-	unsigned int armed = timerheap_arm(th, slot, deadline, period);
+	unsigned int flags = timerheap_arm(th, slot, deadline, period);
 	int error = 0;
 
-	if (armed & TIMERHEAP_MUST_KICK)
+	if (flags & TIMERHEAP_MUST_KICK)
 		kicks->slots[kicks->nr++] = slot;
 	if (kicks->nr == sizeof(kicks->slots) / sizeof(*kicks->slots))
 		error = timerheap_flush(th, kicks);
-	return error ? error : (int)((armed & TIMERHEAP_WAS_PENDING) + (armed >> 2));
+	return error ? error : (int)((flags & TIMERHEAP_WAS_PENDING) + (flags >> 2));
 }
 
 /* After a failed flush, a start of a program with the first header writes only into its list. */

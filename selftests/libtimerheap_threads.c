@@ -2,11 +2,11 @@
 /*
  * libtimerheap with several threads: they share one context, or each has its own.
  *
- * The first two tests check sums.  Each start arms a timer.  Each arming ends once, in one of two
- * ways.  Either the program takes an event that counts the expiration.  Or a later start or stop
- * cancels the timer, or discards its unread expiration.  A start or stop returns how many armings
- * it has ended.  So for each timer, the number of starts equals the sum of these return values plus
- * the number of expirations that events count.
+ * The first two tests check sums.  Each start begins an arming.  Each arming ends once, in one of
+ * two ways.  Either the program takes an event that counts the expiration.  Or a later start or
+ * stop finds the timer pending, or discards its unread expiration.  A start or stop returns how
+ * many armings it has ended.  So for each timer, the number of starts equals the sum of these
+ * return values plus the number of expirations that events count.
  */
 #include <pthread.h>
 
@@ -19,7 +19,7 @@
 #define MOST	(5 * SEC)	/* time limit of a thread, in ns */
 
 /* The thread that takes all events, and ends after all workers have ended. */
-struct consumer {
+struct reader {
 	pthread_t thread;
 	struct timerheap *th;
 	int64_t expected;	/* sum of the expirations to take; valid once @done is set */
@@ -31,7 +31,7 @@ struct consumer {
 FIXTURE(threads)
 {
 	struct timerheap *th;
-	struct consumer consumer;
+	struct reader reader;
 };
 
 FIXTURE_SETUP(threads)
@@ -39,7 +39,7 @@ FIXTURE_SETUP(threads)
 	REQUIRE_ENGINE();
 	self->th = timerheap_open(CLOCK_MONOTONIC, SLOTS);
 	ASSERT_NE(NULL, self->th);
-	self->consumer.th = self->th;
+	self->reader.th = self->th;
 }
 
 FIXTURE_TEARDOWN(threads)
@@ -53,7 +53,7 @@ struct worker {
 	uint32_t first;		/* the worker uses @nr slots from this slot on */
 	uint32_t nr;
 	unsigned int seed;
-	uint64_t armed[SLOTS];
+	uint64_t started[SLOTS];
 	uint64_t ended[SLOTS];
 	uint64_t wrong;
 };
@@ -82,7 +82,7 @@ static void *operate(void *arg)
 			break;
 		default:
 			ret = timerheap_start(worker->th, slot, random_deadline(worker));
-			worker->armed[slot]++;
+			worker->started[slot]++;
 			worker->ended[slot] += ret;
 		}
 		worker->wrong += ret < 0;
@@ -98,24 +98,24 @@ static void *operate(void *arg)
  * arrives for 300 ms.  After the workers' end, wait at most 20 s (LOST) for expirations that are
  * still missing.
  */
-static void *consume(void *arg)
+static void *read_events(void *arg)
 {
-	struct consumer *consumer = arg;
+	struct reader *reader = arg;
 	struct timerheap_event event;
 	int64_t got = 0, end = 0;
 	bool last;
 
 	do {
-		last = consumer->done;
+		last = reader->done;
 		if (last && !end)
 			end = now() + LOST;
-		while (timerheap_next(consumer->th, &event)) {
+		while (timerheap_next(reader->th, &event)) {
 			got += event.expirations;
-			consumer->expired[event.slot] += event.expirations;
-			consumer->wrong += event.fired < event.deadline || !event.expirations;
+			reader->expired[event.slot] += event.expirations;
+			reader->wrong += event.fired < event.deadline || !event.expirations;
 		}
-	} while (timerheap_wait(consumer->th, last ? 300 * MSEC : 20 * MSEC) == 1 || !last ||
-		 (got < consumer->expected && now() < end));
+	} while (timerheap_wait(reader->th, last ? 300 * MSEC : 20 * MSEC) == 1 || !last ||
+		 (got < reader->expected && now() < end));
 	return NULL;
 }
 
@@ -124,14 +124,14 @@ static void *consume(void *arg)
  * expirations plus the armings that a start or stop has ended.  No expiration at all is an error,
  * too.  Return: the number of slots in error, plus other errors; 0: none.
  */
-static int run_and_count_imbalances(struct consumer *consumer, struct worker *workers)
+static int run_and_count_imbalances(struct reader *reader, struct worker *workers)
 {
-	uint64_t ended[SLOTS] = {}, armed[SLOTS] = {}, total = 0;
+	uint64_t ended[SLOTS] = {}, started[SLOTS] = {}, total = 0;
 	int bad = 0;
 
-	pthread_create(&consumer->thread, NULL, consume, consumer);
+	pthread_create(&reader->thread, NULL, read_events, reader);
 	for (int i = 0; i < THREADS; i++) {
-		workers[i].th = consumer->th;
+		workers[i].th = reader->th;
 		workers[i].seed = now() / USEC + i;
 		pthread_create(&workers[i].thread, NULL, operate, &workers[i]);
 	}
@@ -139,40 +139,40 @@ static int run_and_count_imbalances(struct consumer *consumer, struct worker *wo
 		pthread_join(workers[i].thread, NULL);
 		bad += workers[i].wrong;
 		for (int slot = 0; slot < SLOTS; slot++) {
-			armed[slot] += workers[i].armed[slot];
+			started[slot] += workers[i].started[slot];
 			ended[slot] += workers[i].ended[slot];
 		}
 	}
 	for (int slot = 0; slot < SLOTS; slot++) {
-		ended[slot] += timerheap_stop(consumer->th, slot);
-		consumer->expected += armed[slot] - ended[slot];
+		ended[slot] += timerheap_stop(reader->th, slot);
+		reader->expected += started[slot] - ended[slot];
 	}
-	consumer->done = true;
-	pthread_join(consumer->thread, NULL);
+	reader->done = true;
+	pthread_join(reader->thread, NULL);
 	for (int slot = 0; slot < SLOTS; slot++) {
-		bad += armed[slot] != ended[slot] + consumer->expired[slot];
-		total += consumer->expired[slot];
+		bad += started[slot] != ended[slot] + reader->expired[slot];
+		total += reader->expired[slot];
 	}
 	printf("# %llu expirations\n", (unsigned long long)total);
-	return bad + consumer->wrong + !total;
+	return bad + reader->wrong + !total;
 }
 
-TEST_F_TIMEOUT(threads, each_arming_expires_once_or_is_canceled_if_threads_have_own_timers, 120)
+TEST_F_TIMEOUT(threads, each_arming_expires_once_or_is_stopped_if_threads_have_own_timers, 120)
 {
 	static struct worker workers[THREADS];
 
 	for (int i = 0; i < THREADS; i++)
 		workers[i] = (struct worker){ .first = i * OWN_TIMERS, .nr = OWN_TIMERS };
-	EXPECT_EQ(0, run_and_count_imbalances(&self->consumer, workers));
+	EXPECT_EQ(0, run_and_count_imbalances(&self->reader, workers));
 }
 
-TEST_F_TIMEOUT(threads, each_arming_expires_once_or_is_canceled_if_threads_share_timers, 120)
+TEST_F_TIMEOUT(threads, each_arming_expires_once_or_is_stopped_if_threads_share_timers, 120)
 {
 	static struct worker workers[THREADS];
 
 	for (int i = 0; i < THREADS; i++)
 		workers[i] = (struct worker){ .nr = SLOTS };
-	EXPECT_EQ(0, run_and_count_imbalances(&self->consumer, workers));
+	EXPECT_EQ(0, run_and_count_imbalances(&self->reader, workers));
 }
 
 /*
@@ -221,17 +221,17 @@ static void *change_owners(void *arg)
  */
 static void *check_data(void *arg)
 {
-	struct consumer *consumer = arg;
+	struct reader *reader = arg;
 	struct timerheap_event event;
 	bool last;
 
 	do {
-		last = consumer->done;
-		while (timerheap_next(consumer->th, &event)) {
-			consumer->expired[0]++;
-			consumer->wrong += event.user_data != EXPIRING_DATA;
+		last = reader->done;
+		while (timerheap_next(reader->th, &event)) {
+			reader->expired[0]++;
+			reader->wrong += event.user_data != EXPIRING_DATA;
 		}
-	} while (timerheap_wait(consumer->th, last ? 300 * MSEC : MSEC) == 1 || !last);
+	} while (timerheap_wait(reader->th, last ? 300 * MSEC : MSEC) == 1 || !last);
 	return NULL;
 }
 
@@ -241,7 +241,7 @@ TEST_F(threads, next_owner_of_slot_gets_no_event_of_former_owner)
 	bool allocated[SLOTS] = {};
 	int slot, count = 0;
 
-	pthread_create(&self->consumer.thread, NULL, check_data, &self->consumer);
+	pthread_create(&self->reader.thread, NULL, check_data, &self->reader);
 	for (int i = 0; i < THREADS; i++) {
 		workers[i] = (struct worker){ .th = self->th, .seed = i + 1 };
 		pthread_create(&workers[i].thread, NULL, change_owners, &workers[i]);
@@ -250,11 +250,11 @@ TEST_F(threads, next_owner_of_slot_gets_no_event_of_former_owner)
 		pthread_join(workers[i].thread, NULL);
 		EXPECT_EQ(0, workers[i].wrong);
 	}
-	self->consumer.done = true;
-	pthread_join(self->consumer.thread, NULL);
-	EXPECT_EQ(0, self->consumer.wrong);
-	EXPECT_LT(0, self->consumer.expired[0]);
-	printf("# %llu events were taken\n", (unsigned long long)self->consumer.expired[0]);
+	self->reader.done = true;
+	pthread_join(self->reader.thread, NULL);
+	EXPECT_EQ(0, self->reader.wrong);
+	EXPECT_LT(0, self->reader.expired[0]);
+	printf("# %llu events were taken\n", (unsigned long long)self->reader.expired[0]);
 	/* No slot was lost or freed twice: each can be allocated once. */
 	while ((slot = timerheap_alloc(self->th)) >= 0) {
 		EXPECT_FALSE(allocated[slot]);

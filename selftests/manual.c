@@ -308,29 +308,29 @@ TEST_F(manual, periodic_timer_with_slack_counts_periods)
 	}
 }
 
-#define MODEL_TIMERS	64
+#define ORACLE_TIMERS	64
 
 /*
- * The model of the test random_calls_agree_with_model.  @at has the deadline of each timer;
+ * The oracle of the test random_calls_agree_with_oracle.  @at has the deadline of each timer;
  * 0: the timer is idle.  @slack has the slack of each timer: the slack in its slot, or the
  * slack given to SETUP if the slack in its slot is 0.
  */
-struct model {
+struct oracle {
 	struct th_map map;
-	int64_t at[MODEL_TIMERS];
-	uint64_t slack[MODEL_TIMERS];
+	int64_t at[ORACLE_TIMERS];
+	uint64_t slack[ORACLE_TIMERS];
 	unsigned int seed;
 };
 
 /* Return: the earliest rounded deadline; TIMERHEAP_NEVER if no timer is pending. */
-static int64_t model_first(struct model *model)
+static int64_t oracle_first(struct oracle *oracle)
 {
 	int64_t first = TIMERHEAP_NEVER;
 
-	for (int i = 0; i < MODEL_TIMERS; i++) {
-		int64_t at = rounded(model->at[i], model->slack[i]);
+	for (int i = 0; i < ORACLE_TIMERS; i++) {
+		int64_t at = rounded(oracle->at[i], oracle->slack[i]);
 
-		if (model->at[i] && at < first)
+		if (oracle->at[i] && at < first)
 			first = at;
 	}
 	return first;
@@ -338,9 +338,9 @@ static int64_t model_first(struct model *model)
 
 /*
  * Start, move or stop a timer, by a call or in shared memory.
- * Return: whether the call or the store returned what the model expects.
+ * Return: whether the call or the store returned what the oracle expects.
  */
-static bool model_change(struct model *model)
+static bool oracle_change(struct oracle *oracle)
 {
 	/*
 	 * A slack of 0 means the 4 ms given to SETUP, and 1 means no slack.  The kernel counts a
@@ -348,87 +348,87 @@ static bool model_change(struct model *model)
 	 * 4 ms is 256, and the last three of the array are larger.  All are powers of two.  So the
 	 * kernel rounds a deadline up to the next multiple of the slack.
 	 *
-	 * The model needs powers of two.  If a store postpones a timer, the kernel still checks the
-	 * timer at the old rounded deadline.  If the new deadline is not after that check, the
+	 * The oracle needs powers of two.  If a store postpones a timer, the kernel still checks
+	 * the timer at the old rounded deadline.  If the new deadline is not after that check, the
 	 * timer expires then.  With a power of two, the old and the new deadline are then rounded
-	 * up to the same multiple of the slack.  So the timer expires when the model expects it.
+	 * up to the same multiple of the slack.  So the timer expires when the oracle expects it.
 	 */
 	static const uint64_t slacks[] = {
 		0, 1, SLACK_MIN, MSEC, 32 * MSEC, 1024 * MSEC, (1LL << 22) * MSEC,
 	};
-	unsigned int *seed = &model->seed, what = rand_r(seed) % 8;
+	unsigned int *seed = &oracle->seed, what = rand_r(seed) % 8;
 	uint64_t slack = slacks[rand_r(seed) % ARRAY_SIZE(slacks)];
-	int64_t at = model->map.ring->now + 1 + rand_r(seed) % (100 * MSEC << rand_r(seed) % 3);
-	uint32_t slot = rand_r(seed) % MODEL_TIMERS;
-	struct timerheap_slot *s = &model->map.slots[slot];
-	int64_t was = model->at[slot];
+	int64_t at = oracle->map.ring->now + 1 + rand_r(seed) % (100 * MSEC << rand_r(seed) % 3);
+	uint32_t slot = rand_r(seed) % ORACLE_TIMERS;
+	struct timerheap_slot *s = &oracle->map.slots[slot];
+	int64_t was = oracle->at[slot];
 
 	if (what < 2) {
-		model->at[slot] = 0;
-		return what ? th_stop(model->map.fd, slot) == (was != 0) :
+		oracle->at[slot] = 0;
+		return what ? th_stop(oracle->map.fd, slot) == (was != 0) :
 			      __atomic_exchange_n(&s->deadline, 0, __ATOMIC_SEQ_CST) == was;
 	}
-	model->at[slot] = at;
+	oracle->at[slot] = at;
 	if (what == 2)
-		return th_modify_flags(model->map.fd, slot, at, 0, TIMERHEAP_ABSTIME) ==
+		return th_modify_flags(oracle->map.fd, slot, at, 0, TIMERHEAP_ABSTIME) ==
 		       (was != 0);
 	/* 4 of 8 changes store a deadline and keep the slack.  th_store() calls KICK if needed. */
 	if (what > 3)
-		return th_store(&model->map, slot, at, s->slack) == was;
-	model->slack[slot] = slack ?: model->map.setup.slack;
+		return th_store(&oracle->map, slot, at, s->slack) == was;
+	oracle->slack[slot] = slack ?: oracle->map.setup.slack;
 	if (rand_r(seed) % 2)
-		return th_store(&model->map, slot, at, slack) == was;
-	return th_start_slack(model->map.fd, slot, at, 0, slack) == (was != 0);
+		return th_store(&oracle->map, slot, at, slack) == was;
+	return th_start_slack(oracle->map.fd, slot, at, 0, slack) == (was != 0);
 }
 
-/* Random calls, compared with a model: a pending timer fires once, at its rounded deadline. */
-TEST_F(manual, random_calls_agree_with_model)
+/* Random calls, compared with an oracle: a pending timer fires once, at its rounded deadline. */
+TEST_F(manual, random_calls_agree_with_oracle)
 {
 	const int rounds = th_slow() ? 10000 : 50000;
-	struct model model = { .map.setup = {
-		.clock = TIMERHEAP_CLOCK_MANUAL, .slots = MODEL_TIMERS, .slack = 4 * MSEC,
+	struct oracle oracle = { .map.setup = {
+		.clock = TIMERHEAP_CLOCK_MANUAL, .slots = ORACLE_TIMERS, .slack = 4 * MSEC,
 	}, .seed = 11 };
 	uint64_t expired = 0;
 
-	ASSERT_EQ(0, th_map_setup(&model.map));
-	for (int i = 0; i < MODEL_TIMERS; i++)
-		model.slack[i] = model.map.setup.slack;
+	ASSERT_EQ(0, th_map_setup(&oracle.map));
+	for (int i = 0; i < ORACLE_TIMERS; i++)
+		oracle.slack[i] = oracle.map.setup.slack;
 	for (int round = 0; round < rounds; round++) {
-		int64_t first = model_first(&model), before = model.map.ring->now, last = 0;
+		int64_t first = oracle_first(&oracle), before = oracle.map.ring->now, last = 0;
 		struct timerheap_event event;
 		uint64_t count = 0;
 		struct advanced a;
 
-		if (rand_r(&model.seed) % 4) {
-			ASSERT_TRUE(model_change(&model));
+		if (rand_r(&oracle.seed) % 4) {
+			ASSERT_TRUE(oracle_change(&oracle));
 			continue;
 		}
-		if (rand_r(&model.seed) % 2) {
-			a = advance_next(model.map.fd);
+		if (rand_r(&oracle.seed) % 2) {
+			a = advance_next(oracle.map.fd);
 			EXPECT_EQ(first == TIMERHEAP_NEVER ? before : first, a.now);
 		} else {
-			a = advance_flags(model.map.fd, rand_r(&model.seed) % (50 * MSEC), 0,
-					  rand_r(&model.seed) % 4);
+			a = advance_flags(oracle.map.fd, rand_r(&oracle.seed) % (50 * MSEC), 0,
+					  rand_r(&oracle.seed) % 4);
 		}
 		ASSERT_EQ(0, a.error);
-		while (take_event(model.map.fd, &event) == 1) {
-			ASSERT_GT(MODEL_TIMERS, event.slot);
-			ASSERT_EQ(model.at[event.slot], (int64_t)event.deadline);
-			ASSERT_EQ(rounded(event.deadline, model.slack[event.slot]),
+		while (take_event(oracle.map.fd, &event) == 1) {
+			ASSERT_GT(ORACLE_TIMERS, event.slot);
+			ASSERT_EQ(oracle.at[event.slot], (int64_t)event.deadline);
+			ASSERT_EQ(rounded(event.deadline, oracle.slack[event.slot]),
 				  (int64_t)event.fired);
 			ASSERT_EQ(1, event.expirations);
 			ASSERT_LE(last, (int64_t)event.fired);
 			last = event.fired;
-			model.at[event.slot] = 0;
+			oracle.at[event.slot] = 0;
 			count++;
 		}
 		ASSERT_EQ(count, a.expirations);
 		ASSERT_LE(last, a.now);
-		ASSERT_LT(a.now, model_first(&model));
+		ASSERT_LT(a.now, oracle_first(&oracle));
 		expired += count;
 	}
 	EXPECT_LT(rounds / 20, expired);
-	th_unmap(&model.map);
+	th_unmap(&oracle.map);
 }
 
 /* A deadline of TIMERHEAP_NEVER does not expire, since the clock stops 1 ns before it. */
@@ -460,8 +460,8 @@ TEST_F(manual, clock_stops_1_ns_before_timerheap_never)
 	EXPECT_EQ(TIMERHEAP_NEVER, th_get(self->fd, 3).deadline);
 }
 
-/* Expiries during an ADVANCE notify poll() and the eventfd, as on other clocks. */
-TEST_F(manual, expiries_notify_poll_and_eventfd)
+/* Expiries during an ADVANCE wake poll() and signal the eventfd, as on other clocks. */
+TEST_F(manual, expiries_wake_poll_and_signal_eventfd)
 {
 	struct pollfd poll_fd = { .fd = self->fd, .events = POLLIN };
 	int efd = eventfd(0, EFD_NONBLOCK);
@@ -601,7 +601,7 @@ struct worker {
 	struct th_map *map;
 	int base;
 	atomic_bool *done;
-	int64_t armed, ended;
+	int64_t started, ended;
 };
 
 #define WORKER_SLOTS	64
@@ -618,7 +618,7 @@ static void *start_and_stop(void *arg)
 
 		bool start = rand_r(&seed) % 3;
 
-		worker->armed += start;
+		worker->started += start;
 		if (start)
 			worker->ended += th_start(fd, slot, rand_r(&seed) % 300);
 		else
@@ -630,15 +630,15 @@ static void *start_and_stop(void *arg)
 
 /*
  * Three threads start and stop timers, while this thread advances the clock and takes events.  At
- * the end an ADVANCE expires all timers still pending.  Each START arms a timer, and each arming
- * must end exactly once, in one of three ways.  A later START or STOP finds the timer pending, a
- * later START or STOP discards the unread expiration, or an event counts the expiration.
+ * the end an ADVANCE expires all timers still pending.  Each START begins an arming, and each
+ * arming must end exactly once, in one of three ways.  A later START or STOP finds the timer
+ * pending, a later START or STOP discards the unread expiration, or an event counts the expiration.
  */
-TEST_F(manual, each_arming_expires_once_or_is_canceled_while_clock_advances)
+TEST_F(manual, each_arming_expires_once_or_is_stopped_while_clock_advances)
 {
 	struct worker worker[3] = {};
 	struct timerheap_event event;
-	int64_t armed = 0, ended = 0, begin = now();
+	int64_t started = 0, ended = 0, begin = now();
 	atomic_bool done = false;
 	uint64_t fired = 0;
 
@@ -657,7 +657,7 @@ TEST_F(manual, each_arming_expires_once_or_is_canceled_while_clock_advances)
 	done = true;
 	for (int i = 0; i < 3; i++) {
 		pthread_join(worker[i].thread, NULL);
-		armed += worker[i].armed;
+		started += worker[i].started;
 		ended += worker[i].ended;
 	}
 	/* Check that the deadline of each timer still pending is later than the clock. */
@@ -676,8 +676,8 @@ TEST_F(manual, each_arming_expires_once_or_is_canceled_while_clock_advances)
 		fired = event.fired;
 		ended += event.expirations;
 	}
-	EXPECT_EQ(armed, ended);
-	EXPECT_LT(0, armed);
+	EXPECT_EQ(started, ended);
+	EXPECT_LT(0, started);
 }
 
 /* A manual clock belongs to no CPU: a timer expires although the CPU that started it is offline. */

@@ -408,7 +408,7 @@ static int child_postpones(struct th_map *map, int go, int64_t first, uint64_t a
 TEST_F(mapped, child_mapping_keeps_context_alive)
 {
 	struct th_map *map = &self->map;
-	int64_t first, armed, lead = SEC / 2;
+	int64_t first, entries, lead = SEC / 2;
 	int go[2], status;
 	pid_t pid;
 
@@ -421,7 +421,7 @@ TEST_F(mapped, child_mapping_keeps_context_alive)
 		if (!pid)
 			_exit(child_postpones(map, go[0], first, first + 200 * MSEC));
 		th_unmap(map);
-		armed = th_entries(self->other);
+		entries = th_entries(self->other);
 		EXPECT_EQ(1, write(go[1], "", 1));
 		status = child_status(pid);
 		EXPECT_EQ(self->before, th_wait_entries(self->other, self->before));
@@ -429,7 +429,7 @@ TEST_F(mapped, child_mapping_keeps_context_alive)
 		ASSERT_EQ(0, th_map(map, CLOCK_MONOTONIC, map->nr));
 	} while (status == TOO_LATE);
 	EXPECT_EQ(0, status);
-	EXPECT_EQ(self->before + 2, armed);
+	EXPECT_EQ(self->before + 2, entries);
 	close(go[0]);
 	close(go[1]);
 }

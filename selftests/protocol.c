@@ -530,7 +530,7 @@ TEST_F(protocol, each_run_or_kick_with_events_makes_an_epoll_edge)
  */
 
 struct tally {
-	int64_t armed[SLOTS];
+	int64_t started[SLOTS];
 	int64_t ended[SLOTS];		/* armings (starts) that a later start or stop has ended */
 	int64_t expired[SLOTS];
 };
@@ -583,7 +583,7 @@ static void operate(struct worker *worker)
 		break;
 	default:
 		ret = calls ? th_start_at(map->fd, n, at) : start_slot(map, n, at);
-		tally->armed[n]++;
+		tally->started[n]++;
 		tally->ended[n] += ret + th_discarded;
 	}
 	if (ret < 0)
@@ -611,7 +611,7 @@ static int64_t unfinished_armings(const struct worker *workers, int nr, int slot
 	int64_t open = 0;
 
 	for (int i = 0; i < nr; i++)
-		open += workers[i].tally.armed[slot] - workers[i].tally.ended[slot] -
+		open += workers[i].tally.started[slot] - workers[i].tally.ended[slot] -
 			workers[i].tally.expired[slot];
 	return open;
 }
@@ -673,11 +673,11 @@ FIXTURE_TEARDOWN(threads)
  * expiration, or an event counts the expiration.  After each round the test checks that each arming
  * has ended once.  It does not check only at the end: a later start may repair a lost timer.
  */
-TEST_F_TIMEOUT(threads, each_arming_expires_once_or_is_canceled_while_threads_race, 90)
+TEST_F_TIMEOUT(threads, each_arming_expires_once_or_is_stopped_while_threads_race, 90)
 {
 	const int sharing = variant->roles[2] == PRIVATE ? 1 : 3;
 	struct worker *workers = self->workers;
-	int64_t armed = 0, expired = 0, end = now() + th_seconds(60) * SEC;
+	int64_t started = 0, expired = 0, end = now() + th_seconds(60) * SEC;
 
 	for (int round = 0; round < 100 && now() < end; round++) {
 		for (int i = 0; i < 3; i++) {
@@ -695,13 +695,13 @@ TEST_F_TIMEOUT(threads, each_arming_expires_once_or_is_canceled_while_threads_ra
 		EXPECT_EQ(0, workers[i].early);
 		EXPECT_EQ(0, workers[i].overflow);
 		for (int slot = 0; slot < SLOTS; slot++) {
-			armed += workers[i].tally.armed[slot];
+			started += workers[i].tally.started[slot];
 			expired += workers[i].tally.expired[slot];
 		}
 	}
-	TH_LOG("%lld armings, of which %lld expired", (long long)armed, (long long)expired);
+	TH_LOG("%lld armings, of which %lld expired", (long long)started, (long long)expired);
 	EXPECT_LT(0, expired);
-	EXPECT_LT(expired, armed);
+	EXPECT_LT(expired, started);
 }
 
 struct kicker {
@@ -728,14 +728,14 @@ static void *kick_forever(void *arg)
 TEST_F(protocol, each_arming_ends_in_stop_or_event_while_another_thread_kicks)
 {
 	struct kicker kicker = { .map = &self->map };
-	uint64_t armed = 0, stopped = 0, expired = 0;
+	uint64_t started = 0, stopped = 0, expired = 0;
 	struct timerheap_event event;
 	pthread_t thread;
 
 	pthread_create(&thread, NULL, kick_forever, &kicker);
 	for (int64_t begin = now(); now() - begin < 2 * SEC;) {
 		for (int i = 0; i < 100; i++) {
-			armed += !exchange_deadline(&self->map, 0, 1);
+			started += !exchange_deadline(&self->map, 0, 1);
 			if (i == 50)
 				sched_yield();
 			stopped += !!exchange_deadline(&self->map, 0, 0);
@@ -747,8 +747,8 @@ TEST_F(protocol, each_arming_ends_in_stop_or_event_while_another_thread_kicks)
 	pthread_join(thread, NULL);
 	if (take_event(&self->map, &event))
 		expired += event.expirations;
-	EXPECT_EQ(armed, stopped + expired);
-	EXPECT_LT(0, expired) TH_LOG("of %llu armings", (unsigned long long)armed);
+	EXPECT_EQ(started, stopped + expired);
+	EXPECT_LT(0, expired) TH_LOG("of %llu armings", (unsigned long long)started);
 }
 
 FIXTURE(clock_step)

@@ -338,8 +338,8 @@ TEST_F(go, timer_moved_into_the_past_expires_at_once)
 	}
 }
 
-/* As in Go's test AdjustTimers.  Compare the results of 800 random calls with a model, @pending. */
-TEST_F(go, random_calls_agree_with_model)
+/* As in Go's test AdjustTimers.  Compare 800 random calls with an oracle, the array @pending. */
+TEST_F(go, random_calls_agree_with_oracle)
 {
 	unsigned int seed = 20201;
 	bool pending[SLOTS] = {};

@@ -27,7 +27,7 @@
 #define ROUNDS	4000
 
 struct tally {
-	int64_t armed[SLOTS];
+	int64_t started[SLOTS];
 	int64_t ended[SLOTS];
 	int64_t expired[SLOTS];
 	int64_t early;
@@ -41,7 +41,7 @@ struct worker {
 	int fd;
 	int error;
 	atomic_bool *done;
-	atomic_long *remaining;	/* expirations that no consumer has taken; valid if @done is true */
+	atomic_long *remaining;	/* expirations that no reader has taken; valid if @done is true */
 };
 
 static unsigned int test_seed(void)
@@ -68,7 +68,7 @@ static int64_t span(unsigned int *seed)
  * Count the arming that a call on a timer has ended.  @ret is the result of the call: above 0 if
  * the timer was pending.  operate() counts a START or MODIFY of a pending timer as a new arming, so
  * here that call ends the former arming.  If the timer is one-shot, also count the expirations
- * whose event the call has discarded: no consumer gets that event.
+ * whose event the call has discarded: no reader gets that event.
  */
 static void end_armings(struct worker *worker, uint32_t slot, int ret)
 {
@@ -95,12 +95,12 @@ static void *operate(void *arg)
 			break;
 		case 1:
 			ret = th_modify_flags(worker->fd, slot, span(&worker->seed), period, 0);
-			tally->armed[slot]++;
+			tally->started[slot]++;
 			end_armings(worker, slot, ret);
 			break;
 		case 2:
 			ret = th_start_flags(worker->fd, slot, span(&worker->seed), period, 0);
-			tally->armed[slot]++;
+			tally->started[slot]++;
 			end_armings(worker, slot, ret);
 			break;
 		default:
@@ -115,7 +115,7 @@ static void *operate(void *arg)
 	return NULL;
 }
 
-static void *consume(void *arg)
+static void *read_events(void *arg)
 {
 	struct worker *worker = arg;
 	struct timerheap_event events[32];
@@ -141,7 +141,7 @@ static void *consume(void *arg)
 
 FIXTURE(stress)
 {
-	struct worker workers[THREADS], consumers[2];
+	struct worker workers[THREADS], readers[2];
 	atomic_bool done;
 	atomic_long remaining;
 	int fd;
@@ -158,7 +158,7 @@ FIXTURE_SETUP(stress)
 	for (int i = 0; i < THREADS; i++)
 		self->workers[i] = (struct worker){ .fd = self->fd, .seed = seed + i };
 	for (int i = 0; i < 2; i++)
-		self->consumers[i] = (struct worker){ .fd = self->fd, .done = &self->done,
+		self->readers[i] = (struct worker){ .fd = self->fd, .done = &self->done,
 						    .remaining = &self->remaining };
 }
 
@@ -168,7 +168,7 @@ FIXTURE_TEARDOWN(stress)
 }
 
 /* 8 threads start, stop and modify the same one-shot timers: none is lost or expires twice. */
-TEST_F_TIMEOUT(stress, each_one_shot_arming_expires_once_or_is_canceled, 120)
+TEST_F_TIMEOUT(stress, each_one_shot_arming_expires_once_or_is_stopped, 120)
 {
 	struct timerheap_pending pending[SLOTS];
 	int64_t events = 0;
@@ -176,7 +176,7 @@ TEST_F_TIMEOUT(stress, each_one_shot_arming_expires_once_or_is_canceled, 120)
 	int left;
 
 	for (int i = 0; i < 2; i++)
-		pthread_create(&self->consumers[i].thread, NULL, consume, &self->consumers[i]);
+		pthread_create(&self->readers[i].thread, NULL, read_events, &self->readers[i]);
 	for (int i = 0; i < THREADS; i++)
 		pthread_create(&self->workers[i].thread, NULL, operate, &self->workers[i]);
 	for (int i = 0; i < THREADS; i++)
@@ -186,36 +186,36 @@ TEST_F_TIMEOUT(stress, each_one_shot_arming_expires_once_or_is_canceled, 120)
 	ASSERT_LE(0, left);
 	for (int i = 0; i < THREADS; i++)
 		for (int slot = 0; slot < SLOTS; slot++)
-			self->remaining += self->workers[i].tally.armed[slot] -
+			self->remaining += self->workers[i].tally.started[slot] -
 					 self->workers[i].tally.ended[slot];
 	self->remaining -= left;
 	self->done = true;
 	for (int i = 0; i < 2; i++)
-		pthread_join(self->consumers[i].thread, NULL);
+		pthread_join(self->readers[i].thread, NULL);
 
 	for (int slot = 0; slot < SLOTS; slot++) {
-		int64_t armed = 0, ended = 0;
+		int64_t started = 0, ended = 0;
 
 		for (int i = 0; i < THREADS; i++) {
-			armed += self->workers[i].tally.armed[slot];
+			started += self->workers[i].tally.started[slot];
 			ended += self->workers[i].tally.ended[slot];
 		}
 		for (int i = 0; i < 2; i++) {
-			ended += self->consumers[i].tally.expired[slot];
-			events += self->consumers[i].tally.expired[slot];
+			ended += self->readers[i].tally.expired[slot];
+			events += self->readers[i].tally.expired[slot];
 		}
 		for (int i = 0; i < left; i++)
 			ended += pending[i].slot == slot;
-		EXPECT_EQ(armed, ended)
-			TH_LOG("slot %d: armed %lld, ended %lld", slot,
-			       (long long)armed, (long long)ended);
+		EXPECT_EQ(started, ended)
+			TH_LOG("slot %d: started %lld, ended %lld", slot,
+			       (long long)started, (long long)ended);
 		EXPECT_FALSE(th_pending(self->fd, slot));
 	}
 	for (int i = 0; i < THREADS; i++)
 		EXPECT_EQ(0, self->workers[i].error);
 	for (int i = 0; i < 2; i++) {
-		EXPECT_EQ(0, self->consumers[i].error);
-		EXPECT_EQ(0, self->consumers[i].tally.early);
+		EXPECT_EQ(0, self->readers[i].error);
+		EXPECT_EQ(0, self->readers[i].tally.early);
 	}
 	EXPECT_LT(0, events);
 }
@@ -244,7 +244,7 @@ TEST_F_TIMEOUT(stress, starts_of_periodic_timers_equal_stops_plus_pending_timers
 		int64_t left = 0;
 
 		for (int i = 0; i < THREADS; i++)
-			left += self->workers[i].tally.armed[slot] -
+			left += self->workers[i].tally.started[slot] -
 				self->workers[i].tally.ended[slot];
 		pending[slot] = th_pending(self->fd, slot);
 		not_expired += pending[slot];

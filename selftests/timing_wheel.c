@@ -11,7 +11,7 @@
  * rounded deadline.  The event of that timer has the deadline that was requested, and in @fired
  * the later time of the expiry.
  *
- * The host may stall while a test arms its timers.  If timers become due before the test
+ * The host may stall while a test starts its timers.  If timers become due before the test
  * has moved or stopped them, the test repeats with a new context.
  */
 #include "timerheap_test.h"

@@ -34,14 +34,14 @@ FIXTURE(top)
 
 FIXTURE_SETUP(top)
 {
-	struct winsize window = { .ws_row = ROWS, .ws_col = COLUMNS };
+	struct winsize size = { .ws_row = ROWS, .ws_col = COLUMNS };
 
 	REQUIRE_DEVICE();
 	if (system("timerheap top -b -d 1 -n 1 >/dev/null 2>&1"))
 		SKIP(return, "needs root, debugfs, and the timerheap command on the PATH");
 	for (int i = 0; i < 2 * ROWS; i++)
 		self->more[i] = th_context(CLOCK_MONOTONIC, 1);
-	ASSERT_EQ(0, openpty(&self->terminal, &self->top_end, NULL, NULL, &window));
+	ASSERT_EQ(0, openpty(&self->terminal, &self->top_end, NULL, NULL, &size));
 	ASSERT_EQ(0, tcgetattr(self->top_end, &self->before));
 	self->pid = fork();
 	ASSERT_LE(0, self->pid);

@@ -568,12 +568,12 @@ struct producer {
 	struct th_map *map;
 	pthread_t thread;
 	uint64_t starts;
-	uint64_t seen;		/* expirations that the consumer has taken */
+	uint64_t seen;		/* expirations that the reader has taken */
 	bool with_cancel;
 	bool stop;
 };
 
-/* Start @starts timers.  After every third one, wait until the consumer has taken all events. */
+/* Start @starts timers.  After every third one, wait until the reader has taken all events. */
 static void *produce(void *arg)
 {
 	struct producer *producer = arg;
@@ -582,7 +582,7 @@ static void *produce(void *arg)
 		uint32_t slot = i % SLOTS;
 
 		th_start(producer->map->fd, slot, i % 7 * 20 * USEC);
-		/* Do not wait each time, so that events arrive while the consumer is busy. */
+		/* Do not wait each time, so that events arrive while the reader is busy. */
 		if (i % 3)
 			continue;
 		while (__atomic_load_n(&producer->seen, __ATOMIC_RELAXED) <= i &&
@@ -612,7 +612,7 @@ static void *cancel_often(void *arg)
  *
  * Return: whether no wake-up was lost, and each request has ended once.
  */
-static bool consume(struct io_uring *ring, struct producer *producer, bool multishot)
+static bool read_produced(struct io_uring *ring, struct producer *producer, bool multishot)
 {
 	struct th_map *map = producer->map;
 	uint64_t submitted = 0, ended = 0;
@@ -663,7 +663,7 @@ TEST_F(wait, events_during_completion_or_submission_are_not_lost)
 	for (int multishot = 0; multishot <= !th_release_before(6, 18); multishot++) {
 		struct producer producer = { .map = &self->map, .starts = 600 };
 
-		EXPECT_TRUE(consume(&self->ring, &producer, multishot));
+		EXPECT_TRUE(read_produced(&self->ring, &producer, multishot));
 	}
 }
 
@@ -675,7 +675,7 @@ TEST_F(wait, cancel_loses_no_event)
 			.map = &self->map, .starts = 300, .with_cancel = true,
 		};
 
-		EXPECT_TRUE(consume(&self->ring, &producer, multishot));
+		EXPECT_TRUE(read_produced(&self->ring, &producer, multishot));
 	}
 }
 

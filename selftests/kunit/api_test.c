@@ -191,7 +191,7 @@ static void api_stopped_timer_does_not_expire(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, timerheap_stop_sync(&p->timer));
 }
 
-/* Both start and modify change a pending timer's deadline.  Only start arms an idle timer. */
+/* Both start and modify change a pending timer's deadline.  Only start affects an idle timer. */
 static void api_modify_changes_pending_timer_and_starts_no_idle_timer(struct kunit *test)
 {
 	struct probe *p = probe_make(test);
@@ -394,8 +394,8 @@ static void api_destroyed_timers_free_heap_memory(struct kunit *test)
 									 THEAP_MONOTONIC, i), 2));
 }
 
-/* Run a busy loop for at least @ms milliseconds.  Return: the rounds of the loop per second. */
-static u64 rounds_per_second(unsigned int ms)
+/* Run a busy loop for at least @ms milliseconds.  Return: the iterations of the loop per second. */
+static u64 iterations_per_second(unsigned int ms)
 {
 	ktime_t begin = ktime_get(), now;
 	u64 n = 0;
@@ -428,7 +428,7 @@ static void api_self_starting_timer_does_not_starve_tasks(struct kunit *test)
 	u64 alone;
 
 	p->work = return_soon;
-	alone = rounds_per_second(60);
+	alone = iterations_per_second(60);
 	for (i = 0; i < ARRAY_SIZE(delays); i++) {
 		unsigned int called = p->called, tries = 0;
 		u64 runs = queue->count.runs, throttled = queue->count.throttled, shared;
@@ -437,7 +437,7 @@ static void api_self_starting_timer_does_not_starve_tasks(struct kunit *test)
 		timerheap_start(&p->timer, ktime_get());
 		/* The host may stop the machine in the busy loop: measure a low result again. */
 		do
-			shared = rounds_per_second(60);
+			shared = iterations_per_second(60);
 		while (100 * shared < alone && tries++ < 5);
 		/* On a slow host 10 calls may take longer than the busy loop: wait for 10 calls. */
 		while (READ_ONCE(p->called) < called + 10)

@@ -8,8 +8,8 @@
  * entry the key that the array has for its node.
  *
  * The first tests use mostly short sequences of fixed keys.  The tests with "random" in
- * their names use random keys, and most of them random operations.  model_make() prints the
- * seed of the model's random numbers to the log.
+ * their names use random keys, and most of them random operations.  oracle_make() prints the
+ * seed of the oracle's random numbers to the log.
  */
 #include <kunit/test.h>
 #include <linux/mm.h>
@@ -25,7 +25,7 @@
 #define NONE	S64_MIN
 
 /* A heap, the nodes that may be in the heap, and the oracle: the key of each node. */
-struct model {
+struct oracle {
 	struct theap_heap heap;
 	u32 max;
 	u32 nr;
@@ -34,9 +34,9 @@ struct model {
 	struct rnd_state random;
 };
 
-static u32 random_below(struct model *model, u32 bound)
+static u32 random_below(struct oracle *oracle, u32 bound)
 {
-	return prandom_u32_state(&model->random) % bound;
+	return prandom_u32_state(&oracle->random) % bound;
 }
 
 static void grow(struct kunit *test, struct theap_heap *heap)
@@ -48,39 +48,39 @@ static void grow(struct kunit *test, struct theap_heap *heap)
 	theap_growth_free(&growth);
 }
 
-static struct model *model_make(struct kunit *test, u32 max)
+static struct oracle *oracle_make(struct kunit *test, u32 max)
 {
-	struct model *model = kunit_kzalloc(test, sizeof(*model), GFP_KERNEL);
+	struct oracle *oracle = kunit_kzalloc(test, sizeof(*oracle), GFP_KERNEL);
 	u64 seed = get_random_u64();
 	u32 i;
 
-	KUNIT_ASSERT_NOT_NULL(test, model);
-	model->max = max;
-	model->nodes = vcalloc(max, sizeof(*model->nodes));
-	model->keys = vcalloc(max, sizeof(*model->keys));
-	KUNIT_ASSERT_NOT_NULL(test, model->nodes);
-	KUNIT_ASSERT_NOT_NULL(test, model->keys);
+	KUNIT_ASSERT_NOT_NULL(test, oracle);
+	oracle->max = max;
+	oracle->nodes = vcalloc(max, sizeof(*oracle->nodes));
+	oracle->keys = vcalloc(max, sizeof(*oracle->keys));
+	KUNIT_ASSERT_NOT_NULL(test, oracle->nodes);
+	KUNIT_ASSERT_NOT_NULL(test, oracle->keys);
 	for (i = 0; i < max; i++)
-		model->keys[i] = NONE;
-	prandom_seed_state(&model->random, seed);
+		oracle->keys[i] = NONE;
+	prandom_seed_state(&oracle->random, seed);
 	kunit_info(test, "seed %llu", seed);
-	return model;
+	return oracle;
 }
 
-static void model_free(struct model *model)
+static void oracle_free(struct oracle *oracle)
 {
-	theap_heap_destroy(&model->heap);
-	vfree(model->nodes);
-	vfree(model->keys);
+	theap_heap_destroy(&oracle->heap);
+	vfree(oracle->nodes);
+	vfree(oracle->keys);
 }
 
 /*
  * Compare the whole heap with the oracle.  Stop at the first fault: for a broken heap the
  * comparison would print thousands of faults.
  */
-static void check_heap(struct kunit *test, struct model *model)
+static void check_heap(struct kunit *test, struct oracle *oracle)
 {
-	struct theap_heap *heap = &model->heap;
+	struct theap_heap *heap = &oracle->heap;
 	const char *fault = NULL;
 	u32 pos, end = theap_heap_end(heap), holes = 0, hole = THEAP_NO_POS;
 
@@ -88,7 +88,7 @@ static void check_heap(struct kunit *test, struct model *model)
 		fault = "the heap has more entries than positions";
 	for (pos = THEAP_ROOT; pos < end && !fault; pos++) {
 		struct theap_entry *entry = theap_heap_at(heap, pos);
-		u32 i = entry->node - model->nodes;
+		u32 i = entry->node - oracle->nodes;
 
 		if (entry->when == THEAP_HOLE) {
 			if (entry->hole.before != hole)
@@ -98,11 +98,11 @@ static void check_heap(struct kunit *test, struct model *model)
 				fault = "the parent of an extraction hole is no hole";
 			hole = pos;
 			holes++;
-		} else if (i >= model->max) {
+		} else if (i >= oracle->max) {
 			fault = "an entry points to no node";
 		} else if (entry->node->pos != pos) {
 			fault = "a node has another position than its entry";
-		} else if (entry->when != model->keys[i]) {
+		} else if (entry->when != oracle->keys[i]) {
 			fault = "an entry has another key than the oracle";
 		} else if (pos > THEAP_ROOT &&
 			   theap_heap_at(heap, theap_heap_parent(pos))->when > entry->when) {
@@ -113,7 +113,7 @@ static void check_heap(struct kunit *test, struct model *model)
 	 * The loop has found a node for each entry that is no hole.  If the oracle has as many
 	 * nodes as the loop has found, no node is missing.
 	 */
-	if (!fault && heap->nr != model->nr + holes)
+	if (!fault && heap->nr != oracle->nr + holes)
 		fault = "the number of entries differs from the oracle";
 	if (!fault && heap->last_hole != hole)
 		fault = "last_hole is not the last extraction hole";
@@ -122,33 +122,33 @@ static void check_heap(struct kunit *test, struct model *model)
 				     heap->nr, fault);
 }
 
-static void push(struct kunit *test, struct model *model, u32 i, s64 key)
+static void push(struct kunit *test, struct oracle *oracle, u32 i, s64 key)
 {
-	if (!theap_heap_has_room(&model->heap, 1))
-		grow(test, &model->heap);
-	theap_heap_push(&model->heap, key, &model->nodes[i]);
-	model->keys[i] = key;
-	model->nr++;
+	if (!theap_heap_has_room(&oracle->heap, 1))
+		grow(test, &oracle->heap);
+	theap_heap_push(&oracle->heap, key, &oracle->nodes[i]);
+	oracle->keys[i] = key;
+	oracle->nr++;
 }
 
-static void remove_node(struct kunit *test, struct model *model, u32 i)
+static void remove_node(struct kunit *test, struct oracle *oracle, u32 i)
 {
-	theap_heap_remove(&model->heap, &model->nodes[i]);
-	model->keys[i] = NONE;
-	model->nr--;
-	KUNIT_ASSERT_EQ(test, model->nodes[i].pos, THEAP_NO_POS);
+	theap_heap_remove(&oracle->heap, &oracle->nodes[i]);
+	oracle->keys[i] = NONE;
+	oracle->nr--;
+	KUNIT_ASSERT_EQ(test, oracle->nodes[i].pos, THEAP_NO_POS);
 }
 
-static void rekey(struct model *model, u32 i, s64 key)
+static void rekey(struct oracle *oracle, u32 i, s64 key)
 {
-	theap_heap_rekey(&model->heap, &model->nodes[i], key);
-	model->keys[i] = key;
+	theap_heap_rekey(&oracle->heap, &oracle->nodes[i], key);
+	oracle->keys[i] = key;
 }
 
 /* Return: the index of the node at the top. */
-static u32 top(struct model *model)
+static u32 top(struct oracle *oracle)
 {
-	return theap_heap_at(&model->heap, THEAP_ROOT)->node - model->nodes;
+	return theap_heap_at(&oracle->heap, THEAP_ROOT)->node - oracle->nodes;
 }
 
 /*
@@ -173,23 +173,23 @@ static void heap_push_and_remove_keep_earliest_at_top(struct kunit *test)
 {
 	static const s64 keys[] = { 50, 40, 30, 20, 10 };
 	static const s64 expected[] = { 10, 50, 40, 30, 20 };
-	struct model *model = model_make(test, ARRAY_SIZE(keys));
+	struct oracle *oracle = oracle_make(test, ARRAY_SIZE(keys));
 	u32 i;
 
 	for (i = 0; i < ARRAY_SIZE(keys); i++) {
-		push(test, model, i, keys[i]);
-		check_heap(test, model);
-		KUNIT_EXPECT_EQ(test, top(model), i);
+		push(test, oracle, i, keys[i]);
+		check_heap(test, oracle);
+		KUNIT_EXPECT_EQ(test, top(oracle), i);
 	}
 	for (i = 0; i < ARRAY_SIZE(keys); i++)
-		KUNIT_EXPECT_EQ(test, theap_heap_at(&model->heap, THEAP_ROOT + i)->when,
+		KUNIT_EXPECT_EQ(test, theap_heap_at(&oracle->heap, THEAP_ROOT + i)->when,
 				expected[i]);
 	for (i = ARRAY_SIZE(keys); i--; ) {
-		KUNIT_EXPECT_EQ(test, top(model), i);
-		remove_node(test, model, i);
-		check_heap(test, model);
+		KUNIT_EXPECT_EQ(test, top(oracle), i);
+		remove_node(test, oracle, i);
+		check_heap(test, oracle);
 	}
-	model_free(model);
+	oracle_free(oracle);
 }
 
 /*
@@ -200,19 +200,19 @@ static void heap_push_and_remove_keep_earliest_at_top(struct kunit *test)
 static void heap_remove_sifts_last_entry_up_if_parent_is_later(struct kunit *test)
 {
 	static const s64 keys[] = { 0, 100, 1, 200, 300, 101, 102, 103, 104, 2 };
-	struct model *model = model_make(test, ARRAY_SIZE(keys));
+	struct oracle *oracle = oracle_make(test, ARRAY_SIZE(keys));
 	u32 i;
 
 	for (i = 0; i < ARRAY_SIZE(keys); i++)
-		push(test, model, i, keys[i]);
-	check_heap(test, model);
+		push(test, oracle, i, keys[i]);
+	check_heap(test, oracle);
 	/* Key 101 is at position 8, below key 100.  The last entry, key 2, is earlier than 100. */
-	KUNIT_ASSERT_EQ(test, model->nodes[5].pos, 8);
-	KUNIT_ASSERT_EQ(test, model->nodes[9].pos, 12);
-	remove_node(test, model, 5);
-	check_heap(test, model);
-	KUNIT_EXPECT_EQ(test, model->nodes[9].pos, 4);
-	model_free(model);
+	KUNIT_ASSERT_EQ(test, oracle->nodes[5].pos, 8);
+	KUNIT_ASSERT_EQ(test, oracle->nodes[9].pos, 12);
+	remove_node(test, oracle, 5);
+	check_heap(test, oracle);
+	KUNIT_EXPECT_EQ(test, oracle->nodes[9].pos, 4);
+	oracle_free(oracle);
 }
 
 /*
@@ -221,34 +221,34 @@ static void heap_remove_sifts_last_entry_up_if_parent_is_later(struct kunit *tes
  */
 static void heap_accepts_equal_and_extreme_keys(struct kunit *test)
 {
-	struct model *model = model_make(test, 8);
+	struct oracle *oracle = oracle_make(test, 8);
 	u32 i;
 
-	push(test, model, 0, 7);
-	remove_node(test, model, 0);
-	check_heap(test, model);
+	push(test, oracle, 0, 7);
+	remove_node(test, oracle, 0);
+	check_heap(test, oracle);
 	for (i = 0; i < 8; i++)
-		push(test, model, i, i < 4 ? 7 : i % 2 ? S64_MAX : S64_MIN + 1);
-	check_heap(test, model);
-	remove_node(test, model, 7);
-	check_heap(test, model);
-	rekey(model, 6, S64_MAX);
-	check_heap(test, model);
-	rekey(model, 6, S64_MIN + 1);
-	check_heap(test, model);
-	rekey(model, 6, S64_MIN + 1);
-	check_heap(test, model);
-	model_free(model);
+		push(test, oracle, i, i < 4 ? 7 : i % 2 ? S64_MAX : S64_MIN + 1);
+	check_heap(test, oracle);
+	remove_node(test, oracle, 7);
+	check_heap(test, oracle);
+	rekey(oracle, 6, S64_MAX);
+	check_heap(test, oracle);
+	rekey(oracle, 6, S64_MIN + 1);
+	check_heap(test, oracle);
+	rekey(oracle, 6, S64_MIN + 1);
+	check_heap(test, oracle);
+	oracle_free(oracle);
 }
 
 /* Extract the entry at the bulk extraction's position.  Return: the index of its node. */
-static u32 extract_one(struct model *model)
+static u32 extract_one(struct oracle *oracle)
 {
-	u32 i = theap_heap_at(&model->heap, model->heap.extract_pos)->node - model->nodes;
+	u32 i = theap_heap_at(&oracle->heap, oracle->heap.extract_pos)->node - oracle->nodes;
 
-	theap_extract_remove(&model->heap);
-	model->keys[i] = NONE;
-	model->nr--;
+	theap_extract_remove(&oracle->heap);
+	oracle->keys[i] = NONE;
+	oracle->nr--;
 	return i;
 }
 
@@ -260,28 +260,28 @@ static void heap_extracts_only_due_entries(struct kunit *test)
 {
 	static const s64 keys[] = { 10, 40, 20, 50, 30, 90, 91, 92, 93, 70, 60 };
 	static const u32 due[] = { 0, 2, 4 };
-	struct model *model = model_make(test, ARRAY_SIZE(keys));
+	struct oracle *oracle = oracle_make(test, ARRAY_SIZE(keys));
 	unsigned int budget = 100;
 	u32 i;
 
 	for (i = 0; i < ARRAY_SIZE(keys); i++)
-		push(test, model, i, keys[i]);
-	theap_extract_begin(&model->heap, 35);
+		push(test, oracle, i, keys[i]);
+	theap_extract_begin(&oracle->heap, 35);
 	for (i = 0; i < ARRAY_SIZE(due); i++) {
-		KUNIT_ASSERT_NOT_NULL(test, theap_extract_next(&model->heap, 35, &budget));
-		KUNIT_EXPECT_EQ(test, extract_one(model), due[i]);
-		check_heap(test, model);
+		KUNIT_ASSERT_NOT_NULL(test, theap_extract_next(&oracle->heap, 35, &budget));
+		KUNIT_EXPECT_EQ(test, extract_one(oracle), due[i]);
+		check_heap(test, oracle);
 	}
-	KUNIT_EXPECT_NULL(test, theap_extract_next(&model->heap, 35, &budget));
+	KUNIT_EXPECT_NULL(test, theap_extract_next(&oracle->heap, 35, &budget));
 	KUNIT_EXPECT_GT(test, budget, 0);
-	KUNIT_EXPECT_TRUE(test, theap_heap_is_extracting(&model->heap));
+	KUNIT_EXPECT_TRUE(test, theap_heap_is_extracting(&oracle->heap));
 	for (i = 0; i < ARRAY_SIZE(due); i++) {
-		KUNIT_EXPECT_EQ(test, theap_heap_close_hole(&model->heap), i < 2);
-		check_heap(test, model);
+		KUNIT_EXPECT_EQ(test, theap_heap_close_hole(&oracle->heap), i < 2);
+		check_heap(test, oracle);
 	}
-	KUNIT_EXPECT_FALSE(test, theap_heap_is_extracting(&model->heap));
-	KUNIT_EXPECT_EQ(test, model->keys[top(model)], 40);
-	model_free(model);
+	KUNIT_EXPECT_FALSE(test, theap_heap_is_extracting(&oracle->heap));
+	KUNIT_EXPECT_EQ(test, oracle->keys[top(oracle)], 40);
+	oracle_free(oracle);
 }
 
 /*
@@ -292,30 +292,30 @@ static void heap_extracts_only_due_entries(struct kunit *test)
 static void heap_extraction_extracts_all_entries_if_all_are_due(struct kunit *test)
 {
 	u32 i, max = 3 * THEAP_SEGMENT_ENTRIES;
-	struct model *model = model_make(test, max);
+	struct oracle *oracle = oracle_make(test, max);
 	unsigned int budget, pauses = 0;
 
 	for (i = 0; i < max; i++)
-		push(test, model, i, random_below(model, 1000));
-	theap_extract_begin(&model->heap, 1000);
-	while (model->heap.extract_pos) {
-		u32 pos = model->heap.extract_pos;
+		push(test, oracle, i, random_below(oracle, 1000));
+	theap_extract_begin(&oracle->heap, 1000);
+	while (oracle->heap.extract_pos) {
+		u32 pos = oracle->heap.extract_pos;
 
 		budget = 1;
-		while (theap_extract_next(&model->heap, 1000, &budget)) {
-			KUNIT_ASSERT_GE(test, model->heap.extract_pos, pos);
-			extract_one(model);
+		while (theap_extract_next(&oracle->heap, 1000, &budget)) {
+			KUNIT_ASSERT_GE(test, oracle->heap.extract_pos, pos);
+			extract_one(oracle);
 		}
 		pauses++;
 	}
-	KUNIT_EXPECT_EQ(test, model->nr, 0);
+	KUNIT_EXPECT_EQ(test, oracle->nr, 0);
 	/* @budget counts groups of at most 4 siblings: the extraction pauses after each group. */
 	KUNIT_EXPECT_GE(test, pauses, max / 4);
-	check_heap(test, model);
-	while (theap_heap_close_hole(&model->heap))
-		KUNIT_ASSERT_EQ(test, model->heap.last_hole, theap_heap_end(&model->heap) - 1);
-	KUNIT_EXPECT_EQ(test, model->heap.nr, 0);
-	model_free(model);
+	check_heap(test, oracle);
+	while (theap_heap_close_hole(&oracle->heap))
+		KUNIT_ASSERT_EQ(test, oracle->heap.last_hole, theap_heap_end(&oracle->heap) - 1);
+	KUNIT_EXPECT_EQ(test, oracle->heap.nr, 0);
+	oracle_free(oracle);
 }
 
 /*
@@ -327,18 +327,18 @@ static void heap_extraction_extracts_all_entries_if_all_are_due(struct kunit *te
 static void heap_extraction_ends_if_heap_shrinks_below_position_of_the_pause(struct kunit *test)
 {
 	static const s64 first[] = { 10, 500, 501, 502, 20 };
-	struct model *model = model_make(test, 60);
-	struct theap_heap *heap = &model->heap;
+	struct oracle *oracle = oracle_make(test, 60);
+	struct theap_heap *heap = &oracle->heap;
 	unsigned int budget;
 	u32 i;
 
 	for (i = 0; i < 30; i++)
-		push(test, model, i, i < ARRAY_SIZE(first) ? first[i] : 600 + i);
+		push(test, oracle, i, i < ARRAY_SIZE(first) ? first[i] : 600 + i);
 	theap_extract_begin(heap, 100);
 	for (i = 0; i < 2; i++) {
 		budget = 2;
 		KUNIT_ASSERT_NOT_NULL(test, theap_extract_next(heap, 100, &budget));
-		extract_one(model);
+		extract_one(oracle);
 	}
 	budget = 1;
 	KUNIT_ASSERT_NULL(test, theap_extract_next(heap, 100, &budget));
@@ -349,49 +349,49 @@ static void heap_extraction_ends_if_heap_shrinks_below_position_of_the_pause(str
 		budget = 10;
 		KUNIT_ASSERT_TRUE(test, theap_heap_drop_last_holes(heap, &budget));
 		last = theap_heap_end(heap) - 1;
-		remove_node(test, model, theap_heap_at(heap, last)->node - model->nodes);
-		check_heap(test, model);
+		remove_node(test, oracle, theap_heap_at(heap, last)->node - oracle->nodes);
+		check_heap(test, oracle);
 	}
 	for (i = 0; i < 30; i++)
-		push(test, model, 30 + i, 50 + i);
+		push(test, oracle, 30 + i, 50 + i);
 	budget = 100;
 	while (theap_extract_next(heap, 100, &budget)) {
-		extract_one(model);
-		check_heap(test, model);
+		extract_one(oracle);
+		check_heap(test, oracle);
 	}
 	while (theap_heap_close_hole(heap))
-		check_heap(test, model);
-	model_free(model);
+		check_heap(test, oracle);
+	oracle_free(oracle);
 }
 
-/* When a heap shrinks, it keeps one spare segment.  An empty heap keeps no segment. */
+/* When a heap shrinks, it keeps one segment more than it needs.  An empty heap keeps no segment. */
 static void heap_trim_keeps_one_spare_segment(struct kunit *test)
 {
-	struct model *model = model_make(test, 3 * THEAP_SEGMENT_ENTRIES);
+	struct oracle *oracle = oracle_make(test, 3 * THEAP_SEGMENT_ENTRIES);
 	struct theap_growth growth = {};
 	u32 i;
 
-	for (i = 0; i < model->max; i++)
-		push(test, model, i, i);
-	KUNIT_EXPECT_FALSE(test, theap_heap_trim(&model->heap, 0, &growth));
-	for (i = model->max; i-- > 100; )
-		remove_node(test, model, i);
+	for (i = 0; i < oracle->max; i++)
+		push(test, oracle, i, i);
+	KUNIT_EXPECT_FALSE(test, theap_heap_trim(&oracle->heap, 0, &growth));
+	for (i = oracle->max; i-- > 100; )
+		remove_node(test, oracle, i);
 	for (i = 4; i > 2; i--) {
-		KUNIT_EXPECT_TRUE(test, theap_heap_trim(&model->heap, 0, &growth));
+		KUNIT_EXPECT_TRUE(test, theap_heap_trim(&oracle->heap, 0, &growth));
 		theap_growth_free(&growth);
-		check_heap(test, model);
+		check_heap(test, oracle);
 	}
-	KUNIT_EXPECT_FALSE(test, theap_heap_trim(&model->heap, 0, &growth));
-	KUNIT_EXPECT_EQ(test, model->heap.segments, 2);
+	KUNIT_EXPECT_FALSE(test, theap_heap_trim(&oracle->heap, 0, &growth));
+	KUNIT_EXPECT_EQ(test, oracle->heap.segments, 2);
 	for (i = 0; i < 100; i++)
-		remove_node(test, model, i);
-	while (theap_heap_trim(&model->heap, 0, &growth))
+		remove_node(test, oracle, i);
+	while (theap_heap_trim(&oracle->heap, 0, &growth))
 		theap_growth_free(&growth);
-	KUNIT_EXPECT_EQ(test, model->heap.segments, 0);
+	KUNIT_EXPECT_EQ(test, oracle->heap.segments, 0);
 	/* An empty heap can grow again. */
-	push(test, model, 0, 1);
-	check_heap(test, model);
-	model_free(model);
+	push(test, oracle, 0, 1);
+	check_heap(test, oracle);
+	oracle_free(oracle);
 }
 
 /* The directory of segments grows to 64, 128 and 256 pointers.  No growth moves an entry. */
@@ -493,26 +493,26 @@ static void heap_growth_without_sleep_uses_no_vmalloc(struct kunit *test)
 static void heap_random_keys_across_segments_agree_with_oracle(struct kunit *test)
 {
 	u32 i, max = 3 * THEAP_SEGMENT_ENTRIES;
-	struct model *model = model_make(test, max);
+	struct oracle *oracle = oracle_make(test, max);
 
 	for (i = 0; i < max; i++) {
-		push(test, model, i, random_below(model, 1U << 31));
+		push(test, oracle, i, random_below(oracle, 1U << 31));
 		if (i % THEAP_SEGMENT_ENTRIES < 16)
-			check_heap(test, model);
+			check_heap(test, oracle);
 	}
-	KUNIT_EXPECT_EQ(test, model->heap.segments, 4);
-	check_heap(test, model);
+	KUNIT_EXPECT_EQ(test, oracle->heap.segments, 4);
+	check_heap(test, oracle);
 	for (i = 0; i < max; i++) {
-		rekey(model, i, random_below(model, 1U << 31));
+		rekey(oracle, i, random_below(oracle, 1U << 31));
 		if (i % 1000 == 0)
-			check_heap(test, model);
+			check_heap(test, oracle);
 	}
 	for (i = 0; i < max; i++) {
-		remove_node(test, model, i);
+		remove_node(test, oracle, i);
 		if (i % 1000 == 0)
-			check_heap(test, model);
+			check_heap(test, oracle);
 	}
-	model_free(model);
+	oracle_free(oracle);
 }
 
 /*
@@ -522,30 +522,30 @@ static void heap_random_keys_across_segments_agree_with_oracle(struct kunit *tes
  */
 static void random_operations(struct kunit *test, u32 max, u32 operations, u32 keys)
 {
-	struct model *model = model_make(test, max);
+	struct oracle *oracle = oracle_make(test, max);
 	u32 left;
 
 	for (left = operations; left; left--) {
-		u32 i = random_below(model, max);
+		u32 i = random_below(oracle, max);
 		bool fill = left / max % 2;
 
-		if (model->keys[i] == NONE)
-			push(test, model, i, random_below(model, keys));
-		else if (random_below(model, 4) < (fill ? 1 : 3))
-			remove_node(test, model, i);
+		if (oracle->keys[i] == NONE)
+			push(test, oracle, i, random_below(oracle, keys));
+		else if (random_below(oracle, 4) < (fill ? 1 : 3))
+			remove_node(test, oracle, i);
 		else
-			rekey(model, i, random_below(model, keys));
-		check_heap(test, model);
+			rekey(oracle, i, random_below(oracle, keys));
+		check_heap(test, oracle);
 	}
 	/* Remove all entries from the top: each key is at least the key removed before it. */
-	while (model->nr) {
-		u32 first = top(model);
-		s64 key = model->keys[first];
+	while (oracle->nr) {
+		u32 first = top(oracle);
+		s64 key = oracle->keys[first];
 
-		remove_node(test, model, first);
-		KUNIT_ASSERT_TRUE(test, !model->nr || model->keys[top(model)] >= key);
+		remove_node(test, oracle, first);
+		KUNIT_ASSERT_TRUE(test, !oracle->nr || oracle->keys[top(oracle)] >= key);
 	}
-	model_free(model);
+	oracle_free(oracle);
 }
 
 static void heap_random_operations_in_small_heaps_agree_with_oracle(struct kunit *test)
@@ -567,23 +567,23 @@ static void heap_random_operations_agree_with_oracle(struct kunit *test)
  * heap, so that an entry is last.  When an entry is removed, the last entry must fill its position.
  * Return: false if more than 3 holes are at the end.
  */
-static bool drop_last_holes(struct kunit *test, struct model *model)
+static bool drop_last_holes(struct kunit *test, struct oracle *oracle)
 {
 	unsigned int budget = 3;
-	bool ready = theap_heap_drop_last_holes(&model->heap, &budget);
+	bool ready = theap_heap_drop_last_holes(&oracle->heap, &budget);
 
-	check_heap(test, model);
+	check_heap(test, oracle);
 	KUNIT_ASSERT_TRUE(test, ready || !budget);
 	return ready;
 }
 
 /* Return: how many nodes are due at @until, by the oracle. */
-static u32 nr_due(struct model *model, s64 until)
+static u32 nr_due(struct oracle *oracle, s64 until)
 {
 	u32 i, nr = 0;
 
-	for (i = 0; i < model->max; i++)
-		nr += model->keys[i] != NONE && model->keys[i] <= until;
+	for (i = 0; i < oracle->max; i++)
+		nr += oracle->keys[i] != NONE && oracle->keys[i] <= until;
 	return nr;
 }
 
@@ -599,56 +599,56 @@ static u32 nr_due(struct model *model, s64 until)
  */
 static void random_extractions(struct kunit *test, u32 max, u32 rounds, u32 keys)
 {
-	struct model *model = model_make(test, max);
+	struct oracle *oracle = oracle_make(test, max);
 	u32 i, extracted = 0;
 
 	while (rounds--) {
-		s64 until = random_below(model, keys);
+		s64 until = random_below(oracle, keys);
 		bool removed = false;
 
 		for (i = 0; i < max; i++)
-			if (model->keys[i] == NONE && random_below(model, 2))
-				push(test, model, i, random_below(model, keys));
-		if (!model->nr)
+			if (oracle->keys[i] == NONE && random_below(oracle, 2))
+				push(test, oracle, i, random_below(oracle, keys));
+		if (!oracle->nr)
 			continue;
-		theap_extract_begin(&model->heap, until);
-		while (model->heap.extract_pos) {
-			unsigned int budget = 1 + random_below(model, 8);
+		theap_extract_begin(&oracle->heap, until);
+		while (oracle->heap.extract_pos) {
+			unsigned int budget = 1 + random_below(oracle, 8);
 			/* @now may be later than @until, but no entry after @until may be found. */
-			s64 now = until + random_below(model, keys);
+			s64 now = until + random_below(oracle, keys);
 			struct theap_entry *entry;
 
-			while ((entry = theap_extract_next(&model->heap, now, &budget))) {
+			while ((entry = theap_extract_next(&oracle->heap, now, &budget))) {
 				KUNIT_ASSERT_LE(test, entry->when, until);
-				if (random_below(model, 8)) {
-					extract_one(model);
+				if (random_below(oracle, 8)) {
+					extract_one(oracle);
 					extracted++;
 				} else {
-					i = entry->node - model->nodes;
-					rekey(model, i, until + 1 + random_below(model, keys));
+					i = entry->node - oracle->nodes;
+					rekey(oracle, i, until + 1 + random_below(oracle, keys));
 				}
 			}
-			check_heap(test, model);
-			i = random_below(model, max);
-			if (model->keys[i] == NONE) {
-				push(test, model, i, until + 1 + random_below(model, keys));
-			} else if (model->keys[i] > until && random_below(model, 2)) {
-				rekey(model, i, until + 1 + random_below(model, keys));
-			} else if (model->keys[i] > until && drop_last_holes(test, model)) {
-				remove_node(test, model, i);
+			check_heap(test, oracle);
+			i = random_below(oracle, max);
+			if (oracle->keys[i] == NONE) {
+				push(test, oracle, i, until + 1 + random_below(oracle, keys));
+			} else if (oracle->keys[i] > until && random_below(oracle, 2)) {
+				rekey(oracle, i, until + 1 + random_below(oracle, keys));
+			} else if (oracle->keys[i] > until && drop_last_holes(test, oracle)) {
+				remove_node(test, oracle, i);
 				removed = true;
 			}
-			check_heap(test, model);
+			check_heap(test, oracle);
 		}
-		/* After a removal, a due entry may be in a gap that the extraction had passed. */
-		KUNIT_ASSERT_TRUE(test, removed || !nr_due(model, until));
-		while (theap_heap_close_hole(&model->heap))
-			if (!random_below(model, 8))
-				check_heap(test, model);
-		check_heap(test, model);
+		/* After a removal, the extraction may have passed the position of a due entry. */
+		KUNIT_ASSERT_TRUE(test, removed || !nr_due(oracle, until));
+		while (theap_heap_close_hole(&oracle->heap))
+			if (!random_below(oracle, 8))
+				check_heap(test, oracle);
+		check_heap(test, oracle);
 	}
 	KUNIT_EXPECT_GT(test, extracted, 0);
-	model_free(model);
+	oracle_free(oracle);
 }
 
 static void heap_random_extractions_agree_with_oracle(struct kunit *test)

@@ -3,8 +3,8 @@
  * Lists in the memory of a heap: the links of a list member are at a position of the heap's memory
  * that no heap entry uses.
  *
- * A model records which list each node is in, and in which order the nodes were added.
- * check_lists() compares all lists with the model.  The last test moves nodes between
+ * An oracle records which list each node is in, and in which order the nodes were added.
+ * check_lists() compares all lists with the oracle.  The last test moves nodes between
  * lists and heap at random; its seed is constant.
  */
 #include <linux/prandom.h>
@@ -16,7 +16,7 @@
 #define NODES		9000		/* all in one heap, they need 9 segments */
 #define STEPS		60000
 
-struct model {
+struct oracle {
 	struct theap_heap heap;
 	struct theap_node heads[LISTS];
 	struct theap_node nodes[NODES];
@@ -34,29 +34,29 @@ static void grow(struct kunit *test, struct theap_heap *heap)
 	theap_growth_free(&growth);
 }
 
-/* Check that each list has exactly the nodes that the model states, in the order of addition. */
-static void check_lists(struct kunit *test, struct model *model)
+/* Check that each list has exactly the nodes that the oracle states, in the order of addition. */
+static void check_lists(struct kunit *test, struct oracle *oracle)
 {
-	struct theap_heap *heap = &model->heap;
+	struct theap_heap *heap = &oracle->heap;
 	u32 list, found = 0;
 
 	for (list = 0; list < LISTS; list++) {
-		u32 head = model->heads[list].pos, pos = head, last = 0, nr = 0;
+		u32 head = oracle->heads[list].pos, pos = head, last = 0, nr = 0;
 
 		while ((pos = theap_heap_at(heap, pos)->list.next) != head) {
 			struct theap_entry *entry = theap_heap_at(heap, pos);
-			u32 i = entry->node - model->nodes;
+			u32 i = entry->node - oracle->nodes;
 
 			KUNIT_ASSERT_LT(test, i, NODES);
 			KUNIT_ASSERT_EQ(test, entry->node->pos, pos);
-			KUNIT_ASSERT_EQ(test, model->list[i], (s8)list);
-			KUNIT_ASSERT_GT(test, model->added[i], last);
+			KUNIT_ASSERT_EQ(test, oracle->list[i], (s8)list);
+			KUNIT_ASSERT_GT(test, oracle->added[i], last);
 			KUNIT_ASSERT_EQ(test, theap_heap_at(heap, entry->list.next)->list.prev,
 					pos);
-			last = model->added[i];
+			last = oracle->added[i];
 			nr++;
 		}
-		KUNIT_ASSERT_EQ(test, nr, model->nr[list]);
+		KUNIT_ASSERT_EQ(test, nr, oracle->nr[list]);
 		found += nr;
 	}
 	KUNIT_ASSERT_EQ(test, heap->nr_list_nodes, found + LISTS);
@@ -65,33 +65,33 @@ static void check_lists(struct kunit *test, struct model *model)
 			theap_heap_capacity(heap));
 }
 
-static void remove_node(struct kunit *test, struct model *model, u32 i)
+static void remove_node(struct kunit *test, struct oracle *oracle, u32 i)
 {
 	struct theap_node *head;
-	s8 list = model->list[i];
+	s8 list = oracle->list[i];
 
-	model->list[i] = -1;
+	oracle->list[i] = -1;
 	if (list == LISTS) {
-		theap_heap_remove(&model->heap, &model->nodes[i]);
+		theap_heap_remove(&oracle->heap, &oracle->nodes[i]);
 		return;
 	}
-	head = theap_list_del(&model->heap, &model->nodes[i]);
-	model->nr[list]--;
-	KUNIT_ASSERT_PTR_EQ(test, head, model->nr[list] ? NULL : &model->heads[list]);
+	head = theap_list_del(&oracle->heap, &oracle->nodes[i]);
+	oracle->nr[list]--;
+	KUNIT_ASSERT_PTR_EQ(test, head, oracle->nr[list] ? NULL : &oracle->heads[list]);
 }
 
-static void add_node(struct kunit *test, struct model *model, u32 i, u32 list, u32 step)
+static void add_node(struct kunit *test, struct oracle *oracle, u32 i, u32 list, u32 step)
 {
 	if (list == LISTS) {
-		if (model->heap.nr_list_nodes)
-			theap_list_make_way(&model->heap);
-		theap_heap_push(&model->heap, step, &model->nodes[i]);
+		if (oracle->heap.nr_list_nodes)
+			theap_list_make_way(&oracle->heap);
+		theap_heap_push(&oracle->heap, step, &oracle->nodes[i]);
 	} else {
-		theap_list_add(&model->heap, &model->heads[list], &model->nodes[i]);
-		model->nr[list]++;
+		theap_list_add(&oracle->heap, &oracle->heads[list], &oracle->nodes[i]);
+		oracle->nr[list]++;
 	}
-	model->list[i] = list;
-	model->added[i] = step;
+	oracle->list[i] = list;
+	oracle->added[i] = step;
 }
 
 /*
@@ -101,32 +101,32 @@ static void add_node(struct kunit *test, struct model *model, u32 i, u32 list, u
  */
 static void list_node_moves_between_list_and_heap_even_if_heap_memory_is_full(struct kunit *test)
 {
-	struct model *model = kunit_kzalloc(test, sizeof(*model), GFP_KERNEL);
+	struct oracle *oracle = kunit_kzalloc(test, sizeof(*oracle), GFP_KERNEL);
 	u32 i, nr = 0;
 
-	KUNIT_ASSERT_NOT_NULL(test, model);
-	memset(model->list, -1, sizeof(model->list));
-	grow(test, &model->heap);
+	KUNIT_ASSERT_NOT_NULL(test, oracle);
+	memset(oracle->list, -1, sizeof(oracle->list));
+	grow(test, &oracle->heap);
 	for (i = 0; i < LISTS; i++)
-		theap_list_init(&model->heap, &model->heads[i]);
-	while (theap_heap_has_room(&model->heap, 1)) {
-		add_node(test, model, nr, nr % 3 ? nr % LISTS : LISTS, nr + 1);
+		theap_list_init(&oracle->heap, &oracle->heads[i]);
+	while (theap_heap_has_room(&oracle->heap, 1)) {
+		add_node(test, oracle, nr, nr % 3 ? nr % LISTS : LISTS, nr + 1);
 		nr++;
 	}
-	check_lists(test, model);
+	check_lists(test, oracle);
 	for (i = 0; i < 3 * nr; i++) {
-		u32 list = model->list[i % nr] == LISTS ? i % LISTS : LISTS;
+		u32 list = oracle->list[i % nr] == LISTS ? i % LISTS : LISTS;
 
-		remove_node(test, model, i % nr);
-		add_node(test, model, i % nr, list, nr + i + 1);
-		KUNIT_ASSERT_FALSE(test, theap_heap_has_room(&model->heap, 1));
+		remove_node(test, oracle, i % nr);
+		add_node(test, oracle, i % nr, list, nr + i + 1);
+		KUNIT_ASSERT_FALSE(test, theap_heap_has_room(&oracle->heap, 1));
 	}
-	check_lists(test, model);
+	check_lists(test, oracle);
 	for (i = 0; i < nr; i++)
-		remove_node(test, model, i);
+		remove_node(test, oracle, i);
 	for (i = 0; i < LISTS; i++)
-		theap_list_del(&model->heap, &model->heads[i]);
-	theap_heap_destroy(&model->heap);
+		theap_list_del(&oracle->heap, &oracle->heads[i]);
+	theap_heap_destroy(&oracle->heap);
 }
 
 /*
@@ -135,33 +135,33 @@ static void list_node_moves_between_list_and_heap_even_if_heap_memory_is_full(st
  */
 static void list_nodes_move_out_of_a_segment_before_trim_frees_it(struct kunit *test)
 {
-	struct model *model = kunit_kzalloc(test, sizeof(*model), GFP_KERNEL);
+	struct oracle *oracle = kunit_kzalloc(test, sizeof(*oracle), GFP_KERNEL);
 	struct theap_growth growth = {};
 	u32 i, calls = 0;
 
-	KUNIT_ASSERT_NOT_NULL(test, model);
-	memset(model->list, -1, sizeof(model->list));
+	KUNIT_ASSERT_NOT_NULL(test, oracle);
+	memset(oracle->list, -1, sizeof(oracle->list));
 	for (i = 0; i < 4; i++)
-		grow(test, &model->heap);
+		grow(test, &oracle->heap);
 	for (i = 0; i < LISTS; i++)
-		theap_list_init(&model->heap, &model->heads[i]);
+		theap_list_init(&oracle->heap, &oracle->heads[i]);
 	for (i = 0; i < 1000; i++)
-		add_node(test, model, i, i % LISTS, i + 1);
-	while (theap_heap_trim(&model->heap, 0, &growth)) {
+		add_node(test, oracle, i, i % LISTS, i + 1);
+	while (theap_heap_trim(&oracle->heap, 0, &growth)) {
 		theap_growth_free(&growth);
-		check_lists(test, model);
+		check_lists(test, oracle);
 		calls++;
 	}
-	KUNIT_EXPECT_EQ(test, model->heap.segments, 2);
+	KUNIT_EXPECT_EQ(test, oracle->heap.segments, 2);
 	KUNIT_EXPECT_GT(test, calls, 2 * 1000 / 128);
 	for (i = 0; i < 1000; i++)
-		remove_node(test, model, i);
+		remove_node(test, oracle, i);
 	for (i = 0; i < LISTS; i++)
-		theap_list_del(&model->heap, &model->heads[i]);
-	while (theap_heap_trim(&model->heap, 0, &growth))
+		theap_list_del(&oracle->heap, &oracle->heads[i]);
+	while (theap_heap_trim(&oracle->heap, 0, &growth))
 		theap_growth_free(&growth);
-	KUNIT_EXPECT_EQ(test, model->heap.segments, 0);
-	theap_heap_destroy(&model->heap);
+	KUNIT_EXPECT_EQ(test, oracle->heap.segments, 0);
+	theap_heap_destroy(&oracle->heap);
 }
 
 /*
@@ -173,47 +173,47 @@ static void list_nodes_move_out_of_a_segment_before_trim_frees_it(struct kunit *
  * of the heap's memory, and the addition uses one.  So the test grows the heap only in a step whose
  * node was in neither a list nor the heap.
  */
-static void list_random_moves_to_and_from_heap_agree_with_model(struct kunit *test)
+static void list_random_moves_to_and_from_heap_agree_with_oracle(struct kunit *test)
 {
-	struct model *model = kunit_kzalloc(test, sizeof(*model), GFP_KERNEL);
+	struct oracle *oracle = kunit_kzalloc(test, sizeof(*oracle), GFP_KERNEL);
 	struct rnd_state rnd;
 	u32 step, i;
 
-	KUNIT_ASSERT_NOT_NULL(test, model);
+	KUNIT_ASSERT_NOT_NULL(test, oracle);
 	prandom_seed_state(&rnd, 6);
-	memset(model->list, -1, sizeof(model->list));
-	grow(test, &model->heap);
+	memset(oracle->list, -1, sizeof(oracle->list));
+	grow(test, &oracle->heap);
 	for (i = 0; i < LISTS; i++)
-		theap_list_init(&model->heap, &model->heads[i]);
+		theap_list_init(&oracle->heap, &oracle->heads[i]);
 	for (step = 1; step <= STEPS; step++) {
 		u32 phase = step / 7000 % 3, list = prandom_u32_state(&rnd) % (2 * LISTS);
 
 		i = prandom_u32_state(&rnd) % NODES;
 		list = list < LISTS ? list : phase == 1 ? LISTS : list - LISTS;
-		if (model->list[i] >= 0)
-			remove_node(test, model, i);
-		else if (!theap_heap_has_room(&model->heap, 1))
-			grow(test, &model->heap);
+		if (oracle->list[i] >= 0)
+			remove_node(test, oracle, i);
+		else if (!theap_heap_has_room(&oracle->heap, 1))
+			grow(test, &oracle->heap);
 		if (phase < 2 || prandom_u32_state(&rnd) % 8 == 0)
-			add_node(test, model, i, list, step);
+			add_node(test, oracle, i, list, step);
 		if (step % 1000 == 0)
-			check_lists(test, model);
+			check_lists(test, oracle);
 	}
 	for (i = 0; i < NODES; i++)
-		if (model->list[i] >= 0)
-			remove_node(test, model, i);
-	check_lists(test, model);
+		if (oracle->list[i] >= 0)
+			remove_node(test, oracle, i);
+	check_lists(test, oracle);
 	for (i = 0; i < LISTS; i++)
-		theap_list_del(&model->heap, &model->heads[i]);
-	KUNIT_EXPECT_EQ(test, model->heap.nr_list_nodes, 0);
-	KUNIT_EXPECT_EQ(test, model->heap.nr, 0);
-	theap_heap_destroy(&model->heap);
+		theap_list_del(&oracle->heap, &oracle->heads[i]);
+	KUNIT_EXPECT_EQ(test, oracle->heap.nr_list_nodes, 0);
+	KUNIT_EXPECT_EQ(test, oracle->heap.nr, 0);
+	theap_heap_destroy(&oracle->heap);
 }
 
 static struct kunit_case list_cases[] = {
 	KUNIT_CASE(list_node_moves_between_list_and_heap_even_if_heap_memory_is_full),
 	KUNIT_CASE(list_nodes_move_out_of_a_segment_before_trim_frees_it),
-	KUNIT_CASE(list_random_moves_to_and_from_heap_agree_with_model),
+	KUNIT_CASE(list_random_moves_to_and_from_heap_agree_with_oracle),
 	{}
 };
 

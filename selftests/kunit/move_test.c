@@ -10,9 +10,9 @@
 #include "core_test.h"
 #include "module/core/list.h"
 
-/* A CPU may move BURST timers from other queues to its own at once, then one per GAP (timer.c). */
+/* A CPU may move BURST timers to its own queue at once, then one per INTERVAL (timer.c). */
 #define BURST	200
-#define GAP	(100 * NSEC_PER_USEC)
+#define INTERVAL	(100 * NSEC_PER_USEC)
 
 #define MANY	(2 * BURST)
 
@@ -50,8 +50,8 @@ static struct test_timer *timers_elsewhere(struct kunit *test, unsigned int nr)
 	other->cpu = nr_cpu_ids;
 	atomic_set(&other->ipi_pending, 1);
 	/*
-	 * Earlier tests may have moved BURST timers already.  After BURST * GAP, or 20 ms, this CPU
-	 * may move BURST timers at once again.
+	 * Earlier tests may have moved BURST timers already.  After BURST * INTERVAL, or 20 ms,
+	 * this CPU may move BURST timers at once again.
 	 */
 	msleep(25);
 	return t;
@@ -176,7 +176,7 @@ static void move_is_rate_limited(struct kunit *test)
 	begin = ktime_get_ns();
 	for (i = 0; i < MANY; i++)
 		test_start(&t[i], t[i].deadline + DAY);
-	most = BURST + div_u64(ktime_get_ns() - begin, GAP);
+	most = BURST + div_u64(ktime_get_ns() - begin, INTERVAL);
 	local_irq_enable();
 	KUNIT_EXPECT_GT(test, test_queue()->heap.nr, BURST / 2);
 	KUNIT_EXPECT_LE(test, test_queue()->heap.nr, most);

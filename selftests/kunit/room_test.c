@@ -195,7 +195,7 @@ static void room_timer_does_not_move_to_queue_without_room(struct kunit *test)
 	unreserve(test_queue(), POSITIONS);
 }
 
-/* A trim frees the segments of a heap, except those that reservations need and a spare one. */
+/* A trim frees the segments of a heap, except those that reservations need and one more. */
 static void room_trim_keeps_reserved_segments(struct kunit *test)
 {
 	unsigned int i, nr = 3 * POSITIONS;

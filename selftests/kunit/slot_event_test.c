@@ -59,7 +59,7 @@ static void slot_event_start_at_past_deadline_makes_event_before_it_returns(stru
 	bool wake;
 	u32 slot;
 
-	KUNIT_EXPECT_EQ(test, arm(st, 1, 0, false, &ended, &wake), 0);
+	KUNIT_EXPECT_EQ(test, start_by_call(st, 1, 0, false, &ended, &wake), 0);
 	KUNIT_EXPECT_TRUE(test, wake);
 	KUNIT_EXPECT_TRUE(test, theap_status_is_idle(theap_status(&st->timer.status)));
 	KUNIT_EXPECT_TRUE(test, theap_ring_get(&st->page->context->ring, &slot));
@@ -111,23 +111,23 @@ static void slot_event_is_discarded_by_stop_or_by_start_of_idle_slot(struct kuni
 	bool wake = false;
 	u32 number;
 
-	KUNIT_ASSERT_EQ(test, arm(st, 1, 0, false, &ended, &wake), 0);
+	KUNIT_ASSERT_EQ(test, start_by_call(st, 1, 0, false, &ended, &wake), 0);
 	theap_slot_disarm(st->page, 3, true, &ended);
 	KUNIT_EXPECT_EQ(test, ended.deadline, 0);
 	KUNIT_EXPECT_EQ(test, ended.discarded, 1);
-	KUNIT_ASSERT_EQ(test, arm(st, 1, 0, false, &ended, &wake), 0);
+	KUNIT_ASSERT_EQ(test, start_by_call(st, 1, 0, false, &ended, &wake), 0);
 	KUNIT_EXPECT_EQ(test, ended.discarded, 0);
-	KUNIT_ASSERT_EQ(test, arm(st, 1, 0, false, &ended, &wake), 0);
+	KUNIT_ASSERT_EQ(test, start_by_call(st, 1, 0, false, &ended, &wake), 0);
 	KUNIT_EXPECT_EQ(test, ended.discarded, 1);
-	KUNIT_EXPECT_EQ(test, arm(st, 1, 0, true, &ended, &wake), -ENOENT);
+	KUNIT_EXPECT_EQ(test, start_by_call(st, 1, 0, true, &ended, &wake), -ENOENT);
 	KUNIT_EXPECT_EQ(test, theap_ring_count(ring), 1);
 	KUNIT_ASSERT_TRUE(test, theap_ring_get(ring, &number));
 	KUNIT_ASSERT_TRUE(test, theap_slot_get_event(st->page, 3, &event, &wake));
 	KUNIT_EXPECT_EQ(test, event.expirations, 1);
 	KUNIT_EXPECT_EQ(test, slot->expirations, 0);
 	/* If all expirations were discarded, the reader that removes the number gets no event. */
-	KUNIT_ASSERT_EQ(test, arm(st, 1, 0, false, &ended, &wake), 0);
-	disarm(st);
+	KUNIT_ASSERT_EQ(test, start_by_call(st, 1, 0, false, &ended, &wake), 0);
+	stop_by_call(st);
 	KUNIT_ASSERT_TRUE(test, theap_ring_get(ring, &number));
 	KUNIT_EXPECT_FALSE(test, theap_slot_get_event(st->page, 3, &event, &wake));
 	KUNIT_EXPECT_EQ(test, slot->expirations, 0);
@@ -228,7 +228,7 @@ static void slot_event_take_by_read_ends_back_off_of_ticker(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, slot->queued, slot->deadline);
 	KUNIT_EXPECT_EQ(test, slot->expirations, 0);
 	KUNIT_EXPECT_FALSE(test, wake);
-	disarm(st);
+	stop_by_call(st);
 }
 
 /*
@@ -257,7 +257,7 @@ static void slot_event_reader_ends_back_off_that_ticker_begins_during_the_read(s
 	KUNIT_EXPECT_EQ(test, event.expirations, 8);
 	KUNIT_EXPECT_EQ(test, slot->deadline, first + period);
 	KUNIT_EXPECT_EQ(test, slot->queued, slot->deadline);
-	disarm(st);
+	stop_by_call(st);
 }
 
 static struct kunit_case slot_event_cases[] = {

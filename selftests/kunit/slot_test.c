@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The kernel's side of a slot, a timer that a program arms in shared memory: the kernel's checks,
+ * The kernel's side of a slot, a timer that a program starts in shared memory: the kernel's checks,
  * and the calls START, MODIFY, STOP, DRAIN and KICK.
  *
  * Most tests store to a slot, as a program does, and then check the slot or kick it.  A check reads
@@ -45,7 +45,7 @@ static s64 check_slot(struct theap_slot_timer *st, s64 now, bool *ring)
 }
 
 /* Stop a slot, as STOP does.  Return: the deadline that the stop has ended; 0: none. */
-u64 disarm(struct theap_slot_timer *st)
+u64 stop_by_call(struct theap_slot_timer *st)
 {
 	struct theap_ended ended;
 
@@ -67,9 +67,9 @@ s64 run_checks(struct theap_slot_timer *st, s64 now)
 	return theap_slot(st)->queued;
 }
 
-/* Arm a slot as START or, if @if_pending, as MODIFY with TIMERHEAP_IF_PENDING. */
-int arm(struct theap_slot_timer *st, s64 deadline, s64 period, bool if_pending,
-	struct theap_ended *ended, bool *wake)
+/* Start a slot as START or, if @if_pending, as MODIFY with TIMERHEAP_IF_PENDING. */
+int start_by_call(struct theap_slot_timer *st, s64 deadline, s64 period, bool if_pending,
+		  struct theap_ended *ended, bool *wake)
 {
 	struct theap_arming arming = {
 		.deadline = deadline, .period = period, .if_pending = if_pending,
@@ -391,21 +391,21 @@ static void slot_fields_agree_with_timer_after_start_modify_stop(struct kunit *t
 	struct theap_ended ended;
 	bool wake;
 
-	KUNIT_EXPECT_EQ(test, arm(st, FAR, 0, true, &ended, &wake), -ENOENT);
+	KUNIT_EXPECT_EQ(test, start_by_call(st, FAR, 0, true, &ended, &wake), -ENOENT);
 	KUNIT_EXPECT_EQ(test, slot->deadline, 0);
-	KUNIT_EXPECT_EQ(test, arm(st, FAR, 0, false, &ended, &wake), 0);
+	KUNIT_EXPECT_EQ(test, start_by_call(st, FAR, 0, false, &ended, &wake), 0);
 	KUNIT_EXPECT_EQ(test, ended.deadline, 0);
 	KUNIT_EXPECT_EQ(test, slot->deadline, FAR);
 	KUNIT_EXPECT_EQ(test, slot->queued, FAR);
 	KUNIT_EXPECT_EQ(test, slot->user_data, 42);
 	KUNIT_EXPECT_EQ(test, slot->slack, 7);
 	KUNIT_EXPECT_EQ(test, theap_status(&st->timer.status), THEAP_WAITING);
-	KUNIT_EXPECT_EQ(test, arm(st, FAR + 5, 0, true, &ended, &wake), 0);
+	KUNIT_EXPECT_EQ(test, start_by_call(st, FAR + 5, 0, true, &ended, &wake), 0);
 	KUNIT_EXPECT_EQ(test, ended.deadline, FAR);
 	KUNIT_EXPECT_EQ(test, slot->deadline, FAR + 5);
 	KUNIT_EXPECT_FALSE(test, wake);
-	KUNIT_EXPECT_EQ(test, disarm(st), FAR + 5);
-	KUNIT_EXPECT_EQ(test, disarm(st), 0);
+	KUNIT_EXPECT_EQ(test, stop_by_call(st), FAR + 5);
+	KUNIT_EXPECT_EQ(test, stop_by_call(st), 0);
 	KUNIT_EXPECT_EQ(test, slot->deadline, 0);
 	KUNIT_EXPECT_EQ(test, slot->queued, 0);
 	KUNIT_EXPECT_EQ(test, theap_status(&st->timer.status), THEAP_DELETED);
@@ -541,7 +541,7 @@ static void slot_stop_discards_expirations_that_check_could_not_count(struct kun
 	struct theap_ended ended;
 	bool wake;
 
-	KUNIT_ASSERT_EQ(test, arm(st, FAR, NSEC_PER_SEC, false, &ended, &wake), 0);
+	KUNIT_ASSERT_EQ(test, start_by_call(st, FAR, NSEC_PER_SEC, false, &ended, &wake), 0);
 	slot->expirations = 1;
 	slot->deadline = T0;
 	contended_adds = 1;
@@ -576,7 +576,7 @@ static void slot_ioctl_drain_adds_expirations_that_earlier_check_failed_to_add(s
 	struct theap_ended ended;
 	bool wake;
 
-	KUNIT_ASSERT_EQ(test, arm(st, FAR, NSEC_PER_SEC, false, &ended, &wake), 0);
+	KUNIT_ASSERT_EQ(test, start_by_call(st, FAR, NSEC_PER_SEC, false, &ended, &wake), 0);
 	slot->deadline = T0;
 	contended_adds = 3;
 	local_irq_disable();
@@ -615,7 +615,7 @@ static void slot_start_adds_to_unread_expirations_those_check_could_not_add(stru
 	theap_slot_expire(&st->timer, T0, &expiry);
 	local_irq_enable();
 	contended_xchgs = 2;
-	KUNIT_EXPECT_EQ(test, arm(st, FAR, 0, false, &ended, &wake), 0);
+	KUNIT_EXPECT_EQ(test, start_by_call(st, FAR, 0, false, &ended, &wake), 0);
 	KUNIT_EXPECT_EQ(test, contended_adds + contended_xchgs, 0);
 	KUNIT_EXPECT_EQ(test, ended.deadline, T0 + FAR / 2);
 	KUNIT_EXPECT_EQ(test, ended.discarded, 0);
@@ -634,7 +634,7 @@ static void slot_start_adds_to_unread_expirations_those_check_could_not_add(stru
 	 * read the slot's fields.
 	 */
 	local_bh_disable();
-	KUNIT_EXPECT_EQ(test, arm(st, 1, 0, false, &ended, &wake), 0);
+	KUNIT_EXPECT_EQ(test, start_by_call(st, 1, 0, false, &ended, &wake), 0);
 	KUNIT_EXPECT_EQ(test, ended.deadline, FAR);
 	KUNIT_EXPECT_EQ(test, slot->deadline, 1);
 	KUNIT_EXPECT_GT(test, slot->queued, 1);
@@ -643,7 +643,7 @@ static void slot_start_adds_to_unread_expirations_those_check_could_not_add(stru
 	KUNIT_EXPECT_EQ(test, slot->expirations, 2);
 	/* The slot is idle now, so START discards its 2 expirations. */
 	contended_cmpxchgs = 4;
-	KUNIT_EXPECT_EQ(test, arm(st, FAR, 0, false, &ended, &wake), 0);
+	KUNIT_EXPECT_EQ(test, start_by_call(st, FAR, 0, false, &ended, &wake), 0);
 	KUNIT_EXPECT_EQ(test, contended_cmpxchgs, 0);
 	KUNIT_EXPECT_EQ(test, ended.deadline, 0);
 	KUNIT_EXPECT_EQ(test, ended.discarded, 2);
@@ -693,11 +693,11 @@ static void slot_stays_queued_after_expiry_if_its_queue_has_many_timers(struct k
 	KUNIT_ASSERT_EQ(test, theap_slot_kick(st->page, 3, now, &wake), 0);
 	KUNIT_EXPECT_EQ(test, expire_at(st, T0), T0 + NSEC_PER_SEC - NSEC_PER_SEC / 64);
 	/* @span is at most 64 s: an expired slot without slack stays queued for 63 s at most. */
-	disarm(st);
+	stop_by_call(st);
 	slot->deadline = THEAP_NEVER;
 	KUNIT_ASSERT_EQ(test, theap_slot_kick(st->page, 3, now, &wake), 0);
 	KUNIT_EXPECT_EQ(test, expire_at(st, T0), T0 + 63 * NSEC_PER_SEC);
-	disarm(st);
+	stop_by_call(st);
 	slot->deadline = now + 100 * NSEC_PER_MSEC;
 	KUNIT_ASSERT_EQ(test, theap_slot_kick(st->page, 3, now, &wake), 0);
 	KUNIT_EXPECT_EQ(test, expire_at(st, T0), 0);

@@ -36,9 +36,9 @@ struct theap_context *context_make(struct kunit *test, u32 slots);
 struct theap_slot_timer *slot_make(struct kunit *test);
 struct timerheap_slot *test_slot(const struct theap_slot_timer *st);
 s64 run_checks(struct theap_slot_timer *st, s64 now);
-int arm(struct theap_slot_timer *st, s64 deadline, s64 period, bool if_pending,
-	struct theap_ended *ended, bool *wake);
-u64 disarm(struct theap_slot_timer *st);
+int start_by_call(struct theap_slot_timer *st, s64 deadline, s64 period, bool if_pending,
+		  struct theap_ended *ended, bool *wake);
+u64 stop_by_call(struct theap_slot_timer *st);
 int slot_test_init(struct kunit *test);
 
 #endif /* THEAP_SLOT_TEST_H */

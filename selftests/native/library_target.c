@@ -17,7 +17,7 @@ static struct timerheap *const th = &context.th;
 static struct timerheap_slot slots[SLOTS];
 static uint64_t now;
 static bool owned[SLOTS];
-static uint64_t owner[SLOTS], owners;
+static uint64_t allocation[SLOTS], allocations;
 
 /*
  * Do in one step what the kernel does when it checks a slot.  Read the deadline.  If it has passed,
@@ -81,7 +81,7 @@ static void take_event(void)
 	 * one.  @user_data of the event is the number of the allocation.
 	 */
 	MUST(owned[event.slot]);
-	MUST(event.user_data == owner[event.slot]);
+	MUST(event.user_data == allocation[event.slot]);
 	MUST(event.expirations && event.deadline <= event.fired);
 }
 
@@ -96,8 +96,8 @@ static void step(unsigned int operation, unsigned int slot, unsigned int span)
 			return;
 		MUST(allocated < SLOTS && !owned[allocated]);
 		owned[allocated] = true;
-		owner[allocated] = ++owners;
-		timerheap_set_data(th, allocated, owners);
+		allocation[allocated] = ++allocations;
+		timerheap_set_data(th, allocated, allocations);
 		return;
 	case 1:
 		now += span;

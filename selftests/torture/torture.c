@@ -14,7 +14,7 @@
  * at once, the counts would not balance, and KCSAN would report a race.  These equations must hold
  * for each timer that is freed, and at the end for the sums of all timers:
  *
- *	armed = stopped + expired	no expiry is lost or counted twice
+ *	started = stopped + expired	no expiry is lost or counted twice
  *	called = expired			the function was called once per expiry
  *
  * This must hold at any time:
@@ -68,7 +68,7 @@ MODULE_PARM_DESC(heaps, "Heaps per clock (default 0: one per CPU)");
 
 /* What has happened to a timer, or to all timers that were freed. */
 struct counts {
-	u64 armed;
+	u64 started;
 	u64 stopped;
 	u64 expired;
 	u64 called;
@@ -211,7 +211,7 @@ static s64 torture_timer_expire(struct theap_timer *timer, s64 now, struct theap
 	if (!t->period || READ_ONCE(stopping))
 		return 0;
 	t->deadline = theap_forward(t->deadline, t->period, now, &missed);
-	t->counts.armed++;
+	t->counts.started++;
 	return t->deadline;
 }
 
@@ -228,7 +228,7 @@ static void torture_timer_start(struct torture_timer *t, struct rnd_state *rando
 	t->slack = slack;
 	t->period = random_below(random, 8) ? 0 :
 		    (s64)(1 + random_below(random, 20)) * NSEC_PER_MSEC;
-	t->counts.armed++;
+	t->counts.started++;
 	/* If the timer was pending, this start also stops the former arming. */
 	t->counts.stopped += theap_status_is_pending(claim.from);
 	theap_timer_commit(&claim);
@@ -308,8 +308,8 @@ static void torture_timer_stop_counted(struct torture_timer *t)
 	torture_timer_stop(t, true);
 	t->counts.stopped += atomic_read(&t->stopped);
 	CHECK(!theap_timer_stop_sync(&t->timer), "a timer is pending after its last stop");
-	CHECK(t->counts.armed == t->counts.stopped + t->counts.expired,
-	      "armed differs from stopped plus expired");
+	CHECK(t->counts.started == t->counts.stopped + t->counts.expired,
+	      "started differs from stopped plus expired");
 }
 
 /* Stop a timer, check that its counts balance, and free it. */
@@ -325,9 +325,9 @@ static void torture_timer_free(struct torture_timer *t)
 		torture_timer_stop_counted(t);
 	} else {
 		theap_timer_stop_sync(&t->timer);
-		CHECK(c->armed >= c->stopped + c->expired,
+		CHECK(c->started >= c->stopped + c->expired,
 		      "a timer has more stops and expirations than armings");
-		c->stopped = c->armed - c->expired;
+		c->stopped = c->started - c->expired;
 	}
 	CHECK(!atomic_read_acquire(&t->in_function), "a function runs after stop_sync");
 	CHECK(theap_status_is_idle(theap_status(&t->timer.status)),
@@ -336,7 +336,7 @@ static void torture_timer_free(struct torture_timer *t)
 	t->alive = DEAD;
 
 	mutex_lock(&totals_lock);
-	totals.armed += c->armed;
+	totals.started += c->started;
 	totals.stopped += c->stopped;
 	totals.expired += c->expired;
 	totals.called += c->called;
@@ -503,8 +503,8 @@ static void __exit torture_exit(void)
 {
 	torture_stop();
 	theap_core_exit();
-	pr_info("timerheap_torture: %llu armed, %llu stopped, %llu expired, %llu called, %llu from buckets, %llu timers freed, %d faults\n",
-		totals.armed, totals.stopped, totals.expired, totals.called, totals.in_bucket,
+	pr_info("timerheap_torture: %llu started, %llu stopped, %llu expired, %llu called, %llu from buckets, %llu timers freed, %d faults\n",
+		totals.started, totals.stopped, totals.expired, totals.called, totals.in_bucket,
 		freed, atomic_read(&faults));
 }
 

@@ -66,7 +66,7 @@ fn run(
 }
 
 #[test]
-fn each_arming_expires_once_or_is_canceled_if_threads_share_timers() {
+fn each_arming_expires_once_or_is_stopped_if_threads_share_timers() {
     // In this test each start begins an arming, even if the start replaces the deadline of a
     // pending timer.  Exactly one of three counts each arming: the result of a later start, the
     // result of a stop, or an event.
