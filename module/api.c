@@ -16,16 +16,16 @@
  *    made the timer pending, the function has ended, so there is no returned time to ignore.
  *
  * 3. A caller that stops a timer to free it need not prevent starts during the stop, by other
- *    code or by the timer's function.  timerheap_stop_sync() raises @held by 1 and lowers it again.
- *    timerheap_destroy() and timerheap_release() raise @held by TIMERHEAP_SHUT for good.
- *    While @held is not 0, each start is refused, the timer is not pending, and its @again
+ *    code or by the timer's function.  timerheap_stop_sync() raises @bans by 1 and lowers it again.
+ *    timerheap_destroy() and timerheap_release() raise @bans by TIMERHEAP_SHUT for good.
+ *    While @bans is not 0, each start is refused, the timer is not pending, and its @again
  *    is not set.
  *
  * The fields of struct timerheap_timer:
  *
  *	function, clock,
  *	lockdep_map		never change
- *	again, held, asked	are written by the code that has claimed the timer: a claim
+ *	again, bans, asked	are written by the code that has claimed the timer: a claim
  *				is the exclusive right to change a timer.  An expiry also
  *				writes again, and no code can claim the timer meanwhile.
  *				asked is the deadline that was last asked for, before
@@ -85,7 +85,7 @@ static_assert(sizeof_field(struct timerheap_timer, core) >= sizeof(struct theap_
 static_assert(__alignof__(struct timerheap_timer) >= __alignof__(struct theap_timer));
 
 /*
- * The number that timerheap_destroy() and timerheap_release() add to @held.  Each task that is in
+ * The number that timerheap_destroy() and timerheap_release() add to @bans.  Each task that is in
  * timerheap_stop_sync() adds 1.  Linux has at most 2^22 tasks, so their sum is below this number.
  */
 #define TIMERHEAP_SHUT	BIT(24)
@@ -202,8 +202,8 @@ static bool timerheap_is_shut(void *addr)
 {
 	struct timerheap_timer *timer = addr;
 
-	/* Other CPUs may change the low bits of @held meanwhile; the result is the same. */
-	return data_race(timer->held) / TIMERHEAP_SHUT == 1;
+	/* Other CPUs may change the low bits of @bans meanwhile; the result is the same. */
+	return data_race(timer->bans) / TIMERHEAP_SHUT == 1;
 }
 
 /*
@@ -215,7 +215,7 @@ static bool timerheap_fixup_assert_init(void *addr, enum debug_obj_state state)
 	struct timerheap_timer *timer = addr;
 
 	theap_timer_init(timerheap_core(timer), &timerheap_ops, NULL);
-	timer->held = TIMERHEAP_SHUT;
+	timer->bans = TIMERHEAP_SHUT;
 	return true;
 }
 
@@ -333,7 +333,7 @@ int __timerheap_init(struct timerheap_timer *timer, clockid_t clock,
 	timer->asked = 0;
 	timer->due = 0;
 	timer->clock = c;
-	timer->held = 0;
+	timer->bans = 0;
 	timer->again = false;
 	queue = theap_reserve(&theap_default_placement[c], 1, gfp);
 	if (IS_ERR(queue)) {
@@ -376,7 +376,7 @@ EXPORT_SYMBOL_GPL(timerheap_set_slack);
  */
 static noinline int timerheap_refuse(struct timerheap_timer *timer, struct theap_claim *claim)
 {
-	int ret = timer->held < TIMERHEAP_SHUT ? -EBUSY : -ESHUTDOWN;
+	int ret = timer->bans < TIMERHEAP_SHUT ? -EBUSY : -ESHUTDOWN;
 
 	theap_timer_commit(claim);
 	return ret;
@@ -405,7 +405,7 @@ int timerheap_start(struct timerheap_timer *timer, ktime_t when)
 
 	timerheap_debug_assert_init(timer);
 	theap_timer_claim(timerheap_core(timer), &claim);
-	if (timer->held)
+	if (timer->bans)
 		return timerheap_refuse(timer, &claim);
 	WRITE_ONCE(timer->again, false);
 	timerheap_schedule(timer, &claim, when);
@@ -443,17 +443,17 @@ bool timerheap_modify(struct timerheap_timer *timer, ktime_t when)
 EXPORT_SYMBOL_GPL(timerheap_modify);
 
 /*
- * Cancel a timer, and add @hold to its @held.  While @held is not 0, each start is refused.
+ * Cancel a timer, and add @ban to its @bans.  While @bans is not 0, each start is refused.
  * Return: whether the timer was pending.
  */
-static bool timerheap_cancel(struct timerheap_timer *timer, int hold)
+static bool timerheap_cancel(struct timerheap_timer *timer, int ban)
 {
 	struct theap_claim claim;
 
 	timerheap_debug_assert_init(timer);
 	theap_timer_claim(timerheap_core(timer), &claim);
 	WRITE_ONCE(timer->again, false);
-	timer->held += hold;
+	timer->bans += ban;
 	theap_timer_cancel(&claim);
 	theap_timer_commit(&claim);
 	return theap_status_is_pending(claim.from);
@@ -581,11 +581,11 @@ bool timerheap_release(struct timerheap_timer *timer)
 	if (WARN_ON_ONCE(!READ_ONCE(core->active) || !core->queue))
 		return false;
 	theap_timer_claim(core, &claim);
-	/* If @held is not 0, another caller waits for this function, and still uses the timer. */
-	idle = theap_status_is_idle(claim.from) && !timer->held;
+	/* If @bans is not 0, another caller waits for this function, and still uses the timer. */
+	idle = theap_status_is_idle(claim.from) && !timer->bans;
 	if (idle) {
 		WRITE_ONCE(timer->again, false);
-		timer->held += TIMERHEAP_SHUT;
+		timer->bans += TIMERHEAP_SHUT;
 	}
 	theap_timer_commit(&claim);
 	if (idle) {

@@ -235,8 +235,8 @@ TEST_F(manual, advance_to_next_deadline_skips_stopped_and_postponed_timers)
 	EXPECT_EQ(0, take_event(self->fd, &event));
 }
 
-/* A timer that is postponed 100 times in shared memory fires exactly at its last deadline. */
-TEST_F(manual, postponed_timer_fires_exactly_at_deadline)
+/* A timer that is postponed 100 times in shared memory expires exactly at its last deadline. */
+TEST_F(manual, postponed_timer_expires_exactly_at_deadline)
 {
 	struct timerheap_slot *slot = &self->map.slots[9];
 	struct timerheap_event event;
@@ -258,7 +258,7 @@ TEST_F(manual, postponed_timer_fires_exactly_at_deadline)
 }
 
 /* TIMERHEAP_NEXT advances the clock to the rounded deadline of a timer with slack. */
-TEST_F(manual, timer_with_slack_fires_at_rounded_deadline)
+TEST_F(manual, timer_with_slack_expires_at_rounded_deadline)
 {
 	const uint64_t slacks[] = { 1, SLACK_MIN - 1, SLACK_MIN, MSEC, 10 * MSEC, HOUR };
 	struct timerheap_event event;
@@ -381,7 +381,7 @@ static bool oracle_change(struct oracle *oracle)
 	return th_start_slack(oracle->map.fd, slot, at, 0, slack) == (was != 0);
 }
 
-/* Random calls, compared with an oracle: a pending timer fires once, at its rounded deadline. */
+/* Random calls, compared with an oracle: a pending timer expires once, at its rounded deadline. */
 TEST_F(manual, random_calls_agree_with_oracle)
 {
 	const int rounds = th_slow() ? 10000 : 50000;
@@ -729,9 +729,9 @@ TEST_F(manual, batch_drain_and_info_support_manual_clock)
 
 /*
  * The deadlines of a million timers are spread over a year.  The program stores the deadlines in
- * shared memory, and starts all timers by one KICK.  Each timer fires exactly at its deadline.
+ * shared memory, and starts all timers by one KICK.  Each timer expires exactly at its deadline.
  */
-TEST_F_TIMEOUT(manual, each_of_a_million_timers_fires_at_its_deadline, 200)
+TEST_F_TIMEOUT(manual, each_of_a_million_timers_expires_at_its_deadline, 200)
 {
 	const int nr = th_slow() ? 2000 : 1000000;
 	int64_t begin = now(), started, got = 0, wrong = 0, last = 0;

@@ -254,7 +254,7 @@ TEST_F(wheel, second_start_replaces_deadline_and_data)
 }
 
 /* As in go-zero's test MoveTimer. */
-TEST_F(wheel, timer_moved_later_fires_at_new_deadline)
+TEST_F(wheel, timer_moved_later_expires_at_new_deadline)
 {
 	struct wheel *wheel = &self->wheel;
 	struct timerheap_event event;
@@ -343,7 +343,7 @@ TEST_F(wheel, stopped_timer_never_expires)
  * As in go-zero's test SetAndMoveThenStart, whose wheel begins to tick only after the move.  That
  * test moves its timer later, this one earlier.
  */
-TEST_F(wheel, timer_moved_earlier_fires_once)
+TEST_F(wheel, timer_moved_earlier_expires_once)
 {
 	struct wheel *wheel = &self->wheel;
 	struct timerheap_event event;
@@ -390,7 +390,7 @@ TEST_F(wheel, last_of_two_moves_takes_effect)
 }
 
 /* As in go-zero's test ElapsedAndSet.  The timer starts after 50 ms without a pending timer. */
-TEST_F(wheel, timer_started_after_idle_time_fires_at_deadline)
+TEST_F(wheel, timer_started_after_idle_time_expires_at_deadline)
 {
 	struct wheel *wheel = &self->wheel;
 	struct timerheap_event event;
@@ -408,7 +408,7 @@ TEST_F(wheel, timer_started_after_idle_time_fires_at_deadline)
  * As in go-zero's test ElapsedAndSetThenMove.  After 20 ms without a timer, the test starts a timer
  * and moves it later.  When the timer has expired, the test starts it again and moves it earlier.
  */
-TEST_F(wheel, timer_moved_after_idle_time_fires_at_new_deadline)
+TEST_F(wheel, timer_moved_after_idle_time_expires_at_new_deadline)
 {
 	struct wheel *wheel = &self->wheel;
 	struct timerheap_event event;

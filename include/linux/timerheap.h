@@ -42,7 +42,7 @@ struct timerheap_timer {
 	ktime_t (*function)(struct timerheap_timer *timer, ktime_t when, ktime_t now);
 	ktime_t asked;
 	ktime_t due;
-	u32 held;
+	u32 bans;
 	u8 clock;
 	bool again;
 	u64 core[7];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Arming the hrtimer of a queue, and notifying its CPU (arm.c). */
+/* Arm the hrtimer of a queue, and notify its CPU (arm.c). */
 #ifndef THEAP_ARM_H
 #define THEAP_ARM_H
 

@@ -37,7 +37,7 @@ unsigned int theap_max_slots = 1U << 20;
 unsigned long theap_min_period_ns = 100 * NSEC_PER_USEC;
 
 /*
- * The upper limit of the module parameter max_slots: 2^24 armed slots use at most 2.5 GiB, 160
+ * The upper limit of the module parameter max_slots: 2^24 pending slots use at most 2.5 GiB, 160
  * bytes a slot.
  */
 #define THEAP_SLOTS_LIMIT	(1U << 24)

@@ -119,14 +119,14 @@ struct theap_context {
 					 * manual clock, which only the ioctl ADVANCE moves */
 	struct theap_eventfd eventfd;	/* O: eventfd.h */
 	struct theap_uring_waits waits;	/* O: uring_wait.c */
-	s64 span;			/* about the nanoseconds from a recent start of a one-shot
+	s64 timeout;			/* about the nanoseconds from a recent start of a one-shot
 					 * slot to its deadline.  Calls that start a slot write
-					 * @span.  An expired slot may stay queued for about @span
-					 * (theap_slot_linger()).  Until then the program can
+					 * @timeout.  An expired slot may stay queued for about as
+					 * long (theap_slot_linger()).  Until then the program can
 					 * restart it in shared memory.  The restart needs the
 					 * ioctl KICK only if its deadline is before the end of that
-					 * time.  No lock: if @span is wrong, at worst a restart
-					 * needs a KICK, which corrects @span */
+					 * time.  No lock: if @timeout is wrong, at worst a restart
+					 * needs a KICK, which corrects @timeout */
 	struct theap_waker waker;	/* O: after timers have expired, the core calls it to
 					 * wake @wait and @waits, and to signal @eventfd */
 	struct theap_clock_step clock_step;	/* O: clock_step.h */
@@ -229,30 +229,30 @@ static inline void theap_context_note_queue(struct theap_context *context,
 }
 
 /*
- * The longest @span of a context: 64 s.  An expired one-shot slot may stay queued for 63/64 of
- * @span (theap_slot_linger()): for at most 63 s, plus its slack.  During that time the program can
- * restart the slot in shared memory.  With an unchanged slack, the restart needs the ioctl KICK
+ * The longest @timeout of a context: 64 s.  An expired one-shot slot may stay queued for 63/64 of
+ * @timeout (theap_slot_linger()): for at most 63 s, plus its slack.  During that time the program
+ * can restart the slot in shared memory.  With an unchanged slack, the restart needs the ioctl KICK
  * only if its deadline is before @queued, or while the kernel checks the slot.
  */
-#define THEAP_SPAN_MAX		(64LL * NSEC_PER_SEC)
+#define THEAP_TIMEOUT_MAX		(64LL * NSEC_PER_SEC)
 
 /*
- * Record @span for theap_slot_linger(): the time to the deadline of a one-shot slot that a call
- * starts, or moves to an earlier deadline.  Write only if @span differs from the recorded time by
- * more than an eighth, since each write takes the cache line from other CPUs.  Context: any; no
+ * Record @timeout for theap_slot_linger(): the time to the deadline of a one-shot slot that a call
+ * starts, or moves to an earlier deadline.  Write only if @timeout differs from the recorded time
+ * by more than an eighth, since each write takes the cache line from other CPUs.  Context: any; no
  * lock, since the recorded time is only an estimate.
  */
-static inline void theap_context_note_span(struct theap_context *context, s64 span)
+static inline void theap_context_note_timeout(struct theap_context *context, s64 timeout)
 {
-	s64 old = READ_ONCE(context->span);
+	s64 old = READ_ONCE(context->timeout);
 
-	span = min(span, THEAP_SPAN_MAX);
-	if ((u64)(span - old + old / 8) > old / 4)
-		WRITE_ONCE(context->span, span);
+	timeout = min(timeout, THEAP_TIMEOUT_MAX);
+	if ((u64)(timeout - old + old / 8) > old / 4)
+		WRITE_ONCE(context->timeout, timeout);
 }
 
 /* Add the number of a slot that has an event to the ring. */
-static inline void theap_context_publish(struct theap_context *context, u32 slot)
+static inline void theap_context_add_number(struct theap_context *context, u32 slot)
 {
 	theap_ring_put(&context->ring, slot);
 }

@@ -74,8 +74,8 @@ static void theap_info_add_account(struct timerheap_info *info, struct theap_acc
 /*
  * Add the figures of all accounts to INFO, so that INFO covers all users.  Add the sums of the
  * counters and the CPU time of freed accounts, too.  While theap_accounts_lock is held, no account
- * is freed.  The figures show when other users arm timers, so only programs with CAP_SYS_ADMIN may
- * read them.
+ * is freed.  The figures show when other users start timers, so only programs with CAP_SYS_ADMIN
+ * may read them.
  */
 static void theap_info_add_machine(struct timerheap_info *info)
 {
@@ -236,30 +236,30 @@ int theap_ioctl_grow(struct theap_context *context, void *arg)
 }
 
 /*
- * Arm a slot, for START and MODIFY.  The caller has set @period, @slack, @user_data and @start of
- * @arming.  A period that is not 0 is raised to the minimum period of the context.
+ * Start a slot, for START and MODIFY.  The caller has set @period, @slack, @user_data and @start of
+ * @values.  A period that is not 0 is raised to the minimum period of the context.
  */
-static int theap_arm(struct theap_context *context, u32 slot, u32 flags, s64 time,
-		     s64 now, struct theap_arming *arming, struct theap_ended *ended)
+static int theap_start(struct theap_context *context, u32 slot, u32 flags, s64 time,
+		     s64 now, struct theap_values *values, struct theap_ended *ended)
 {
-	u32 allowed = arming->start ? TIMERHEAP_ABSTIME : TIMERHEAP_ABSTIME | TIMERHEAP_IF_PENDING;
+	u32 allowed = values->start ? TIMERHEAP_ABSTIME : TIMERHEAP_ABSTIME | TIMERHEAP_IF_PENDING;
 	struct theap_slot_page *page;
 	bool wake = false;
 	int ret;
 
-	if (flags & ~allowed || arming->period < 0)
+	if (flags & ~allowed || values->period < 0)
 		return -EINVAL;
-	arming->if_pending = flags & TIMERHEAP_IF_PENDING;
-	ret = theap_slot_find(context, slot, !arming->if_pending, &page);
+	values->if_pending = flags & TIMERHEAP_IF_PENDING;
+	ret = theap_slot_find(context, slot, !values->if_pending, &page);
 	if (ret)
 		return ret;
 	if (!page)
 		return -ENOENT;
-	if (arming->period)
-		arming->period = max(arming->period, theap_context_min_period(context));
-	arming->deadline = theap_deadline(now, time, flags);
-	arming->now = now;
-	ret = theap_slot_arm(page, slot % THEAP_PAGE_SLOTS, arming, ended, &wake);
+	if (values->period)
+		values->period = max(values->period, theap_context_min_period(context));
+	values->deadline = theap_deadline(now, time, flags);
+	values->now = now;
+	ret = theap_slot_start(page, slot % THEAP_PAGE_SLOTS, values, ended, &wake);
 	theap_context_catch_up(context);
 	if (wake)
 		theap_context_wake(context);
@@ -279,7 +279,7 @@ static int theap_stop(struct theap_context *context, u32 slot, u32 flags,
 		return ret;
 	*ended = (struct theap_ended){};
 	if (page)
-		theap_slot_disarm(page, slot % THEAP_PAGE_SLOTS, true, ended);
+		theap_slot_stop(page, slot % THEAP_PAGE_SLOTS, true, ended);
 	return 0;
 }
 
@@ -293,15 +293,15 @@ static void theap_put_ended(const struct theap_ended *ended, u32 *was_pending, u
 int theap_ioctl_start(struct theap_context *context, void *arg)
 {
 	struct timerheap_start *start = arg;
-	struct theap_arming arming = {
+	struct theap_values values = {
 		.period = start->period,
 		.slack = start->slack,
 		.user_data = start->user_data,
 		.start = true,
 	};
 	struct theap_ended ended;
-	int ret = theap_arm(context, start->slot, start->flags, start->deadline,
-			    theap_context_now(context), &arming, &ended);
+	int ret = theap_start(context, start->slot, start->flags, start->deadline,
+			    theap_context_now(context), &values, &ended);
 
 	if (!ret)
 		theap_put_ended(&ended, &start->was_pending, &start->discarded);
@@ -322,10 +322,10 @@ int theap_ioctl_stop(struct theap_context *context, void *arg)
 int theap_ioctl_modify(struct theap_context *context, void *arg)
 {
 	struct timerheap_modify *modify = arg;
-	struct theap_arming arming = { .period = modify->period };
+	struct theap_values values = { .period = modify->period };
 	struct theap_ended ended;
-	int ret = theap_arm(context, modify->slot, modify->flags, modify->deadline,
-			    theap_context_now(context), &arming, &ended);
+	int ret = theap_start(context, modify->slot, modify->flags, modify->deadline,
+			    theap_context_now(context), &values, &ended);
 
 	if (!ret)
 		theap_put_ended(&ended, &modify->was_pending, &modify->discarded);
@@ -436,7 +436,7 @@ static int theap_drain_slot(struct theap_slot_page *page, u32 index,
 	theap_pending_read(page, index, reported, &pending);
 	if (to && copy_to_user(to, &pending, sizeof(pending)))
 		return -EFAULT;
-	theap_slot_disarm(page, index, false, &ended);
+	theap_slot_stop(page, index, false, &ended);
 	*stopped = ended.deadline;
 	if (!to || !ended.deadline || ended.deadline == reported)
 		return 0;
@@ -487,7 +487,7 @@ int theap_ioctl_drain(struct theap_context *context, void *arg)
 }
 
 /* The most slot numbers that KICK copies at a time: they take 256 bytes of stack. */
-#define THEAP_KICK_BATCH	64
+#define THEAP_KICK_CHUNK	64
 
 /*
  * Copy @nr objects of @size bytes from a program.  Return: how many were copied whole.
@@ -508,7 +508,7 @@ static u32 theap_copy_in(void *to, const void __user *from, u32 nr, size_t size)
 }
 
 /**
- * theap_kick - kick slots: read the deadline of each, and queue, expire or cancel its timer
+ * theap_kick - kick slots: read the deadline of each, and queue, expire or dequeue its timer
  * @context: the context of the slots, which is set up
  * @from:    slot numbers, in the memory of the program
  * @nr:      the number of slots to kick
@@ -521,18 +521,18 @@ static u32 theap_copy_in(void *to, const void __user *from, u32 nr, size_t size)
  */
 int theap_kick(struct theap_context *context, const u32 __user *from, u32 nr, u32 *done)
 {
-	u32 slots[THEAP_KICK_BATCH];
+	u32 slots[THEAP_KICK_CHUNK];
 	bool wake = false;
 	u32 i, copied, count = 0;
 	int ret = 0;
 
 	while (!ret && count < nr) {
-		u32 batch = min_t(u32, nr - count, THEAP_KICK_BATCH);
+		u32 chunk = min_t(u32, nr - count, THEAP_KICK_CHUNK);
 		s64 now;
 
-		copied = theap_copy_in(slots, from + count, batch, sizeof(*slots));
+		copied = theap_copy_in(slots, from + count, chunk, sizeof(*slots));
 		/*
-		 * Read the clock once for all slots of this batch.  The loop queues a timer that
+		 * Read the clock once for all slots of this chunk.  The loop queues a timer that
 		 * becomes due after that, and does not expire it.  Then an hrtimer expires it at
 		 * once.  A manual clock, which only ADVANCE moves, has no hrtimer: there,
 		 * theap_context_catch_up() expires the timer.
@@ -547,10 +547,10 @@ int theap_kick(struct theap_context *context, const u32 __user *from, u32 nr, u3
 						      now, &wake);
 			count += !ret;
 		}
-		if (!ret && copied < batch)
+		if (!ret && copied < chunk)
 			ret = -EFAULT;
 		theap_context_catch_up(context);
-		/* Wake the readers after each batch, not at the end: @nr may be four billion. */
+		/* Wake the readers after each chunk, not at the end: @nr may be four billion. */
 		if (wake)
 			theap_context_wake(context);
 		wake = false;
@@ -578,7 +578,7 @@ int theap_ioctl_kick(struct theap_context *context, void *arg)
  */
 static int theap_batch_op(struct theap_context *context, const struct timerheap_op *op, s64 now)
 {
-	struct theap_arming arming = {
+	struct theap_values values = {
 		.period = op->period,
 		.slack = op->slack,
 		.user_data = op->user_data,
@@ -587,12 +587,12 @@ static int theap_batch_op(struct theap_context *context, const struct timerheap_
 	struct theap_ended ended;
 	int ret = -EINVAL;
 
-	if (!arming.start && (op->slack || op->user_data))
+	if (!values.start && (op->slack || op->user_data))
 		return -EINVAL;
 	switch (op->op) {
 	case TIMERHEAP_OP_START:
 	case TIMERHEAP_OP_MODIFY:
-		ret = theap_arm(context, op->slot, op->flags, op->deadline, now, &arming, &ended);
+		ret = theap_start(context, op->slot, op->flags, op->deadline, now, &values, &ended);
 		break;
 	case TIMERHEAP_OP_STOP:
 		if (!op->deadline && !op->period)
@@ -602,7 +602,7 @@ static int theap_batch_op(struct theap_context *context, const struct timerheap_
 }
 
 /* The most operations that BATCH copies at a time: they take 768 bytes of stack. */
-#define THEAP_OP_BATCH	16
+#define THEAP_OP_CHUNK	16
 
 /* Write the results of @nr operations to the program.  Return: how many were written. */
 static u32 theap_put_results(struct timerheap_op __user *to,
@@ -623,15 +623,15 @@ int theap_ioctl_batch(struct theap_context *context, void *arg)
 {
 	struct timerheap_batch *call = arg;
 	struct timerheap_op __user *user = u64_to_user_ptr(call->ops);
-	struct timerheap_op ops[THEAP_OP_BATCH];
+	struct timerheap_op ops[THEAP_OP_CHUNK];
 	u32 count = 0;
 	int ret = 0;
 
 	if (call->flags || call->reserved)
 		return -EINVAL;
 	while (!ret && count < call->nr) {
-		u32 batch = min_t(u32, call->nr - count, THEAP_OP_BATCH);
-		u32 i, copied = theap_copy_in(ops, user + count, batch, sizeof(*ops));
+		u32 chunk = min_t(u32, call->nr - count, THEAP_OP_CHUNK);
+		u32 i, copied = theap_copy_in(ops, user + count, chunk, sizeof(*ops));
 		s64 now;
 
 		/*
@@ -639,7 +639,7 @@ int theap_ioctl_batch(struct theap_context *context, void *arg)
 		 * cannot be written must not be executed.
 		 */
 		copied = theap_put_results(user + count, ops, copied);
-		/* Read the clock once for each batch, as in theap_kick(). */
+		/* Read the clock once for each chunk, as in theap_kick(). */
 		now = theap_context_now(context);
 		for (i = 0; i < copied; i++)
 			ops[i].result = theap_batch_op(context, &ops[i], now);
@@ -648,7 +648,7 @@ int theap_ioctl_batch(struct theap_context *context, void *arg)
 			break;
 		}
 		count += copied;
-		if (copied < batch)
+		if (copied < chunk)
 			ret = -EFAULT;
 		cond_resched();
 		if (task_sigpending(current))

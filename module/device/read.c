@@ -26,7 +26,7 @@
 #include "slot_page.h"
 
 /* The most events that are copied at a time: they take 640 bytes of stack. */
-#define THEAP_EVENT_BATCH	16
+#define THEAP_EVENT_CHUNK	16
 
 /* Initialize @to as the program's array of @nr events at @address. */
 void theap_read_buffer_init(struct iov_iter *to, u64 address, u32 nr)
@@ -130,12 +130,12 @@ static unsigned int theap_read_copy(struct iov_iter *to, const struct timerheap_
  */
 static ssize_t theap_read_copy_out(struct theap_context *context, struct iov_iter *to, size_t min)
 {
-	struct timerheap_event events[THEAP_EVENT_BATCH];
+	struct timerheap_event events[THEAP_EVENT_CHUNK];
 	u32 left = theap_ring_count(&context->ring);
 	size_t room, done = 0;
 
 	while (left && (room = theap_read_room(to)) && theap_ring_count(&context->ring)) {
-		unsigned int nr = min3(room, (size_t)left, (size_t)THEAP_EVENT_BATCH);
+		unsigned int nr = min3(room, (size_t)left, (size_t)THEAP_EVENT_CHUNK);
 		unsigned int taken = theap_read_get(context, events, nr);
 		unsigned int whole = theap_read_copy(to, events, taken);
 

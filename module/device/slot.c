@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The protocol of a slot, a timer that a program arms in shared memory: the kernel's side.
+ * The protocol of a slot, a timer that a program starts in shared memory: the kernel's side.
  *
  * A slot's @deadline is the time that the program wants.  To check a slot, the kernel reads its
  * deadline, and expires the slot if it is due.  If the deadline is later than now, the kernel
@@ -28,8 +28,8 @@
  * The kernel sets @queued to a time only if the timer is certain to be queued no later than that
  * time plus its slack.  A call that writes the deadline for the program writes in this order:
  *
- *	arm	timer, queued, deadline
- *	disarm	queued, deadline, timer
+ *	start	timer, queued, deadline
+ *	stop	queued, deadline, timer
  *
  * (C) and (D) order the tail and the entries of the event ring, the numbers of slots with events
  * (ring.h).  (E) and (F) order changes of @expirations, see below.  uapi/linux/timerheap.h
@@ -376,7 +376,7 @@ static s64 theap_slot_check_undue(struct theap_timer *timer, s64 now)
  * Choose the next check of a one-shot slot that has just expired at @now.
  *
  * Programs restart most of their timers, and often with one timeout.  So the slot stays queued for
- * 63/64 of @span of the context, a recent timeout that theap_slot_schedule() has recorded.  A
+ * 63/64 of @timeout of the context, a recent one that theap_slot_schedule() has recorded.  A
  * restart with that timeout finds @queued before its deadline, and needs no KICK.  If there is no
  * restart, the check dequeues the slot.
  *
@@ -388,16 +388,16 @@ static s64 theap_slot_check_undue(struct theap_timer *timer, s64 now)
  */
 static s64 theap_slot_linger(const struct theap_slot_timer *st, s64 now)
 {
-	s64 span = READ_ONCE(st->page->context->span);
+	s64 timeout = READ_ONCE(st->page->context->timeout);
 
 	/*
 	 * Check 1/64 earlier: the program may add its timeout to an older reading of the clock, and
 	 * needs a @queued that is not after the new deadline.
 	 */
-	span -= span / 64;
-	if (span < THEAP_EARLY_SPAN || !theap_queue_has_early_buckets(st->timer.queue))
+	timeout -= timeout / 64;
+	if (timeout < THEAP_EARLY_SPAN || !theap_queue_has_early_buckets(st->timer.queue))
 		return 0;
-	return theap_add(now, span);
+	return theap_add(now, timeout);
 }
 
 /*
@@ -449,7 +449,7 @@ static int theap_slot_schedule(struct theap_slot_timer *st, struct theap_claim *
 	int ret;
 
 	if (!period && (!theap_status_is_pending(claim->from) || machine < st->timer.nextwhen))
-		theap_context_note_span(context, when - now);
+		theap_context_note_timeout(context, when - now);
 	ret = theap_timer_schedule(claim, &context->placement, machine);
 	if (!ret)
 		theap_context_note_queue(context, claim->queue);
@@ -457,10 +457,10 @@ static int theap_slot_schedule(struct theap_slot_timer *st, struct theap_claim *
 }
 
 /* Add the slot's number to the ring. */
-static void theap_slot_publish(struct theap_slot_timer *st)
+static void theap_slot_add_number(struct theap_slot_timer *st)
 {
-	theap_context_publish(st->page->context,
-			      st->page->first + theap_slot_index(st));
+	theap_context_add_number(st->page->context,
+				 st->page->first + theap_slot_index(st));
 }
 
 /*
@@ -471,7 +471,7 @@ static void theap_slot_function(struct theap_timer *timer, struct theap_run *run
 {
 	struct theap_slot_timer *st = theap_slot_timer(timer);
 
-	theap_slot_publish(st);
+	theap_slot_add_number(st);
 	theap_run_add_waker(run, &st->page->context->waker);
 }
 
@@ -483,18 +483,18 @@ static const struct theap_timer_ops theap_slot_ops = {
 
 /*
  * Set the deadline of a slot whose timer is claimed, and *@old to the old deadline.  With
- * @arming->if_pending an idle slot stays idle, and *@old is 0.
+ * @values->if_pending an idle slot stays idle, and *@old is 0.
  *
  * Return: 0; -EBUSY: the program keeps storing to the slot, so the caller must end the claim
  * and try again.
  */
 static int theap_slot_set_deadline(struct timerheap_slot *slot,
-				   const struct theap_arming *arming, u64 *old)
+				   const struct theap_values *values, u64 *old)
 {
 	int tries;
 
-	if (!arming->if_pending)
-		return theap_user_xchg(&slot->deadline, arming->deadline, old) ? 0 : -EBUSY;
+	if (!values->if_pending)
+		return theap_user_xchg(&slot->deadline, values->deadline, old) ? 0 : -EBUSY;
 	/*
 	 * (B): the caller may have stored @queued, and the read of @deadline follows.  At (A), a
 	 * program that starts this idle slot does the reverse.  If the read below misses the
@@ -504,7 +504,7 @@ static int theap_slot_set_deadline(struct timerheap_slot *slot,
 	smp_mb();
 	*old = READ_ONCE(slot->deadline);
 	for (tries = 0; *old && tries < THEAP_SLOT_TRIES; tries++)
-		if (theap_user_cmpxchg(&slot->deadline, old, arming->deadline))
+		if (theap_user_cmpxchg(&slot->deadline, old, values->deadline))
 			return 0;
 	return *old ? -EBUSY : 0;
 }
@@ -551,26 +551,26 @@ static int theap_slot_kick_claimed(struct theap_slot_timer *st,
 }
 
 /*
- * Arm a slot whose timer is claimed.  If the deadline has passed, set *@kick: the caller must end
+ * Start a slot whose timer is claimed.  If the deadline has passed, set *@kick: the caller must end
  * the claim and call theap_slot_kick(), which expires the slot.
  *
- * Return: 0; -ENOENT: @arming->if_pending is true, but the slot is not pending; -EAGAIN: the queue
+ * Return: 0; -ENOENT: @values->if_pending is true, but the slot is not pending; -EAGAIN: the queue
  * @claim->grow has no heap position for the timer; -EBUSY: the program keeps storing to the slot.
  * After -EAGAIN and -EBUSY, the caller must end the claim and try again.
  */
-static int theap_slot_arm_claimed(struct theap_slot_timer *st,
-				  struct theap_claim *claim,
-				  const struct theap_arming *arming,
-				  struct theap_ended *ended, bool *ring, bool *kick)
+static int theap_slot_start_claimed(struct theap_slot_timer *st,
+				    struct theap_claim *claim,
+				    const struct theap_values *values,
+				    struct theap_ended *ended, bool *ring, bool *kick)
 {
 	const struct theap_context *context = st->page->context;
 	struct timerheap_slot *slot = theap_slot(st);
-	bool due = arming->deadline <= arming->now, pending = READ_ONCE(slot->deadline);
-	s64 when = arming->deadline;
+	bool due = values->deadline <= values->now, pending = READ_ONCE(slot->deadline);
+	s64 when = values->deadline;
 	u64 missed;
 	int ret;
 
-	if (arming->if_pending && !pending)
+	if (values->if_pending && !pending)
 		return -ENOENT;
 	/*
 	 * If the slot is pending, add the expirations that could not be added before; if it is
@@ -580,35 +580,35 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 			theap_slot_discard(st, &ended->discarded)))
 		return -EBUSY;
 	if (due)
-		when = arming->period ?
-		       theap_forward(arming->deadline, arming->period, arming->now, &missed) : 0;
+		when = values->period ?
+		       theap_forward(values->deadline, values->period, values->now, &missed) : 0;
 	if (when) {
-		if (arming->start)
-			theap_timer_set_slack(&st->timer, arming->slack ?: context->slack);
+		if (values->start)
+			theap_timer_set_slack(&st->timer, values->slack ?: context->slack);
 		else
 			theap_slot_apply_slack(st);
-		ret = theap_slot_schedule(st, claim, arming->now, when, arming->period);
+		ret = theap_slot_schedule(st, claim, values->now, when, values->period);
 		if (ret)
 			return ret;
 		WRITE_ONCE(slot->queued, when);
 	}
-	if (arming->start) {
-		WRITE_ONCE(slot->slack, arming->slack);
-		WRITE_ONCE(slot->user_data, arming->user_data);
+	if (values->start) {
+		WRITE_ONCE(slot->slack, values->slack);
+		WRITE_ONCE(slot->user_data, values->user_data);
 	}
-	ret = theap_slot_set_deadline(slot, arming, &ended->deadline);
+	ret = theap_slot_set_deadline(slot, values, &ended->deadline);
 	if (ret) {
 		/* The old deadline stays, and may be before @when: queue the timer at it. */
-		theap_slot_kick_claimed(st, claim, arming->now, ring);
+		theap_slot_kick_claimed(st, claim, values->now, ring);
 		return ret;
 	}
-	if (arming->if_pending && !ended->deadline)
+	if (values->if_pending && !ended->deadline)
 		return -ENOENT;
 	/*
 	 * Store the period only now: a MODIFY that fails must not change the period.  No
 	 * expiry sees the new deadline with the old period, since the timer is claimed.
 	 */
-	WRITE_ONCE(slot->period, arming->period);
+	WRITE_ONCE(slot->period, values->period);
 	*kick = due;
 	return 0;
 }
@@ -637,7 +637,7 @@ static void theap_slot_commit(struct theap_slot_timer *st, struct theap_claim *c
 			      bool ring, bool *wake)
 {
 	if (ring) {
-		theap_slot_publish(st);
+		theap_slot_add_number(st);
 		*wake = true;
 	}
 	theap_timer_commit(claim);
@@ -646,19 +646,19 @@ static void theap_slot_commit(struct theap_slot_timer *st, struct theap_claim *c
 }
 
 /**
- * theap_slot_arm - arm a slot, for START and MODIFY
+ * theap_slot_start - start a slot, for START and MODIFY
  * @page:   page of the slot
  * @index:  index of the slot in @page
- * @arming: the new values
+ * @values: the new values
  * @ended:  out: the old deadline, and the number of expirations discarded
  * @wake:   set to true if there is an event; the caller wakes the readers
  *
  * Context: task, may sleep.
- * Return: 0; -ENOENT: @arming->if_pending is true, but the slot is not pending; -EINTR: the task is
+ * Return: 0; -ENOENT: @values->if_pending is true, but the slot is not pending; -EINTR: the task is
  * being killed.
  */
-int theap_slot_arm(struct theap_slot_page *page, u32 index,
-		   const struct theap_arming *arming, struct theap_ended *ended, bool *wake)
+int theap_slot_start(struct theap_slot_page *page, u32 index,
+		     const struct theap_values *values, struct theap_ended *ended, bool *wake)
 {
 	struct theap_slot_timer *st = &page->timers[index];
 	struct theap_claim claim;
@@ -671,10 +671,10 @@ int theap_slot_arm(struct theap_slot_page *page, u32 index,
 
 		theap_timer_claim(&st->timer, &claim);
 		claim.may_retry = ret != -EAGAIN;
-		ret = theap_slot_arm_claimed(st, &claim, arming, ended, &ring, &kick);
+		ret = theap_slot_start_claimed(st, &claim, values, ended, &ring, &kick);
 		theap_slot_commit(st, &claim, ring, wake);
 		if (kick)
-			return theap_slot_kick(page, index, arming->now, wake);
+			return theap_slot_kick(page, index, values->now, wake);
 		if (ret == -EAGAIN)
 			continue;
 		if (ret != -EBUSY)
@@ -737,7 +737,7 @@ void theap_slot_try_kick(struct theap_slot_page *page, u32 index, bool *wake)
 }
 
 /**
- * theap_slot_disarm - disarm a slot, for STOP and DRAIN
+ * theap_slot_stop - stop a slot, for STOP and DRAIN
  * @page:    page of the slot
  * @index:   index of the slot in @page
  * @discard: true for STOP: discard the expirations that no reader has taken; false for DRAIN:
@@ -745,10 +745,10 @@ void theap_slot_try_kick(struct theap_slot_page *page, u32 index, bool *wake)
  * @ended:   out: the old deadline, and the number of expirations discarded
  *
  * Context: task, may sleep.  If the task is killed while the program keeps storing to the slot, the
- * slot may stay armed.  STOP may or may not have discarded its expirations then.
+ * slot may stay pending.  STOP may or may not have discarded its expirations then.
  */
-void theap_slot_disarm(struct theap_slot_page *page, u32 index, bool discard,
-		       struct theap_ended *ended)
+void theap_slot_stop(struct theap_slot_page *page, u32 index, bool discard,
+		     struct theap_ended *ended)
 {
 	struct theap_slot_timer *st = &page->timers[index];
 	struct timerheap_slot *slot = theap_slot(st);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A slot: a timer that a program arms in shared memory.
+ * A slot: a timer that a program starts in shared memory.
  *
  * The program sees a struct timerheap_slot.  The kernel has a timer of the core for each
  * slot, which the program does not see.  The slot holds the deadline that the program
@@ -56,7 +56,7 @@ struct theap_slot_page {
 };
 
 /**
- * struct theap_arming - the new values of a slot, from START or MODIFY
+ * struct theap_values - the new values of a slot, from START or MODIFY
  * @deadline:   absolute time of the context, greater than 0
  * @now:        time of the context at the call
  * @period:     in nanoseconds: 0, or at least the minimum period
@@ -65,7 +65,7 @@ struct theap_slot_page {
  * @start:      true for START, which also sets the slack and the user data
  * @if_pending: fail if the slot is not pending
  */
-struct theap_arming {
+struct theap_values {
 	s64 deadline;
 	s64 now;
 	s64 period;
@@ -110,12 +110,12 @@ static inline bool theap_slot_may_retry(void)
 void theap_slot_timer_init(struct theap_slot_timer *st, struct theap_slot_page *page,
 			   struct theap_queue *queue);
 
-int theap_slot_arm(struct theap_slot_page *page, u32 index,
-		   const struct theap_arming *arming, struct theap_ended *ended, bool *wake);
+int theap_slot_start(struct theap_slot_page *page, u32 index,
+		     const struct theap_values *values, struct theap_ended *ended, bool *wake);
 int theap_slot_kick(struct theap_slot_page *page, u32 index, s64 now, bool *wake);
 void theap_slot_try_kick(struct theap_slot_page *page, u32 index, bool *wake);
-void theap_slot_disarm(struct theap_slot_page *page, u32 index, bool discard,
-		       struct theap_ended *ended);
+void theap_slot_stop(struct theap_slot_page *page, u32 index, bool discard,
+		     struct theap_ended *ended);
 bool theap_slot_get_event(struct theap_slot_page *page, u32 index,
 			  struct timerheap_event *event, bool *wake);
 void theap_slot_put_back_event(struct theap_slot_page *page, u32 index,

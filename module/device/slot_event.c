@@ -109,7 +109,7 @@ bool theap_slot_get_event(struct theap_slot_page *page, u32 index,
 	 */
 	theap_slot_end_back_off(page, index, wake);
 	if (!theap_slot_take_expirations(slot, event)) {
-		theap_context_publish(page->context, page->first + index);
+		theap_context_add_number(page->context, page->first + index);
 		*wake = true;
 		return false;
 	}
@@ -148,5 +148,5 @@ void theap_slot_put_back_event(struct theap_slot_page *page, u32 index,
 		if (!theap_slot_may_retry())
 			return;
 	if (!old)
-		theap_context_publish(page->context, event->slot);
+		theap_context_add_number(page->context, event->slot);
 }

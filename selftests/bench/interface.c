@@ -346,7 +346,7 @@ static void print_memory(int64_t before)
 {
 	double each = (double)(before - free_memory()) / MANY;
 
-	bench_put("memory of an armed timer", "timerheap", MANY,
+	bench_put("memory of a pending timer", "timerheap", MANY,
 		  (struct figure){ each, each, each }, "B");
 }
 

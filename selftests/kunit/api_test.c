@@ -3,7 +3,7 @@
  * Test the interface for other kernel modules, include/linux/timerheap.h.
  *
  * The suite has one queue per CPU and clock, as timerheap.ko has.  The tests use timers through
- * functions of the interface.  A few tests also read fields of the queue, and one test writes @held
+ * functions of the interface.  A few tests also read fields of the queue, and one test writes @bans
  * of its timer.  In the last test, several threads call the interface at random.
  */
 #include <linux/completion.h>
@@ -512,12 +512,12 @@ static void api_timer_function_can_release_and_free_its_timer(struct kunit *test
 /* The result of timerheap_release() in hold_and_release(). */
 static bool released;
 
-/* Raise @held by 1, as timerheap_stop_sync() of another caller does, and try a release. */
+/* Raise @bans by 1, as timerheap_stop_sync() of another caller does, and try a release. */
 static ktime_t hold_and_release(struct probe *probe, ktime_t when, ktime_t now)
 {
-	probe->timer.held++;
+	probe->timer.bans++;
 	released = timerheap_release(&probe->timer);
-	probe->timer.held--;
+	probe->timer.bans--;
 	return 0;
 }
 

@@ -54,7 +54,7 @@ static void misuse_start_returns_whether_timer_was_pending(struct kunit *test)
 }
 
 /*
- * A start returns -EBUSY while another caller is in timerheap_stop_sync().  The test raises @held
+ * A start returns -EBUSY while another caller is in timerheap_stop_sync().  The test raises @bans
  * as that call does.
  */
 static void misuse_start_during_stop_sync_is_refused(struct kunit *test)
@@ -62,10 +62,10 @@ static void misuse_start_during_stop_sync_is_refused(struct kunit *test)
 	struct releaser r = {};
 
 	releaser_init(test, &r);
-	r.timer.held++;
+	r.timer.bans++;
 	KUNIT_EXPECT_EQ(test, timerheap_start(&r.timer, ktime_get()), -EBUSY);
 	KUNIT_EXPECT_FALSE(test, timerheap_pending(&r.timer));
-	r.timer.held--;
+	r.timer.bans--;
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&r.called, 0));
 	KUNIT_EXPECT_EQ(test, timerheap_start(&r.timer, ktime_get()), 0);
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&r.called, 1));
@@ -81,9 +81,9 @@ static void misuse_start_after_destroy_is_refused(struct kunit *test)
 	timerheap_start(&r.timer, ktime_get() + DAY);
 	timerheap_destroy(&r.timer);
 	KUNIT_EXPECT_EQ(test, timerheap_start(&r.timer, ktime_get()), -ESHUTDOWN);
-	r.timer.held++;
+	r.timer.bans++;
 	KUNIT_EXPECT_EQ(test, timerheap_start(&r.timer, ktime_get()), -ESHUTDOWN);
-	r.timer.held--;
+	r.timer.bans--;
 	KUNIT_EXPECT_FALSE(test, timerheap_modify(&r.timer, ktime_get()));
 	KUNIT_EXPECT_FALSE(test, timerheap_stop_sync(&r.timer));
 	KUNIT_EXPECT_EQ(test, timerheap_start(&r.timer, ktime_get()), -ESHUTDOWN);

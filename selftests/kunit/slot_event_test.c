@@ -112,7 +112,7 @@ static void slot_event_is_discarded_by_stop_or_by_start_of_idle_slot(struct kuni
 	u32 number;
 
 	KUNIT_ASSERT_EQ(test, start_by_call(st, 1, 0, false, &ended, &wake), 0);
-	theap_slot_disarm(st->page, 3, true, &ended);
+	theap_slot_stop(st->page, 3, true, &ended);
 	KUNIT_EXPECT_EQ(test, ended.deadline, 0);
 	KUNIT_EXPECT_EQ(test, ended.discarded, 1);
 	KUNIT_ASSERT_EQ(test, start_by_call(st, 1, 0, false, &ended, &wake), 0);

@@ -49,7 +49,7 @@ u64 stop_by_call(struct theap_slot_timer *st)
 {
 	struct theap_ended ended;
 
-	theap_slot_disarm(st->page, theap_slot_index(st), true, &ended);
+	theap_slot_stop(st->page, theap_slot_index(st), true, &ended);
 	return ended.deadline;
 }
 
@@ -71,14 +71,14 @@ s64 run_checks(struct theap_slot_timer *st, s64 now)
 int start_by_call(struct theap_slot_timer *st, s64 deadline, s64 period, bool if_pending,
 		  struct theap_ended *ended, bool *wake)
 {
-	struct theap_arming arming = {
+	struct theap_values values = {
 		.deadline = deadline, .period = period, .if_pending = if_pending,
 		.now = theap_context_now(st->page->context),
 		.start = !if_pending, .user_data = 42, .slack = 7,
 	};
 
 	*wake = false;
-	return theap_slot_arm(st->page, theap_slot_index(st), &arming, ended, wake);
+	return theap_slot_start(st->page, theap_slot_index(st), &values, ended, wake);
 }
 
 /* A check of an idle slot makes no event, and returns no time for a next check. */
@@ -551,7 +551,7 @@ static void slot_stop_discards_expirations_that_check_could_not_count(struct kun
 	contended_cmpxchgs = THEAP_SLOT_TRIES;
 	contended_xchgs = 2;
 	contended_slot = slot;
-	theap_slot_disarm(st->page, 3, true, &ended);
+	theap_slot_stop(st->page, 3, true, &ended);
 	contended_slot = NULL;
 	KUNIT_EXPECT_EQ(test, contended_cmpxchgs + contended_xchgs, 0);
 	KUNIT_EXPECT_EQ(test, contended_queued, TIMERHEAP_CHECKING);
@@ -583,7 +583,7 @@ static void slot_ioctl_drain_adds_expirations_that_earlier_check_failed_to_add(s
 	theap_slot_expire(&st->timer, T0, &expiry);
 	local_irq_enable();
 	contended_xchgs = 2;
-	theap_slot_disarm(st->page, 3, false, &ended);
+	theap_slot_stop(st->page, 3, false, &ended);
 	KUNIT_EXPECT_EQ(test, ended.deadline, T0 + NSEC_PER_SEC);
 	KUNIT_EXPECT_EQ(test, ended.discarded, 0);
 	KUNIT_EXPECT_EQ(test, contended_adds + contended_xchgs, 0);
@@ -658,17 +658,17 @@ static s64 expire_at(struct theap_slot_timer *st, s64 now)
 }
 
 /*
- * If a call queues a one-shot slot, or moves its check earlier, the context's @span becomes the
- * time until the deadline.  @span stays as it is if it differs from that time by at most an eighth.
- * A postponement does not change @span.  In a crowded queue, one with THEAP_CROWD or more heap
- * entries and list nodes, an expired one-shot slot stays queued for 63/64 of @span.  If the program
- * restarts the slot with the same timeout, the slot is still queued, for a time before the new
- * deadline.  So the kernel reads that deadline in time, without a KICK.  If 63/64 of @span is
- * shorter than THEAP_EARLY_SPAN, the slot does not stay queued.
+ * If a call queues a one-shot slot, or moves its check earlier, the context's @timeout becomes the
+ * time until the deadline.  @timeout stays as it is if it differs from that time by at most an
+ * eighth.  A postponement does not change @timeout.  In a crowded queue, one with THEAP_CROWD or
+ * more heap entries and list nodes, an expired one-shot slot stays queued for 63/64 of @timeout.
+ * If the program restarts the slot with the same timeout, the slot is still queued, for a time
+ * before the new deadline.  So the kernel reads that deadline in time, without a KICK.  If 63/64 of
+ * @timeout is shorter than THEAP_EARLY_SPAN, the slot does not stay queued.
  */
 static void slot_stays_queued_after_expiry_if_its_queue_has_many_timers(struct kunit *test)
 {
-	const s64 span = 10LL * NSEC_PER_SEC;
+	const s64 timeout = 10LL * NSEC_PER_SEC;
 	struct theap_slot_timer *st = slot_make(test);
 	struct test_timer *t = test_timers(test, THEAP_CROWD);
 	struct timerheap_slot *slot = theap_slot(st);
@@ -676,23 +676,23 @@ static void slot_stays_queued_after_expiry_if_its_queue_has_many_timers(struct k
 	unsigned int i;
 	s64 now = test_now();
 
-	slot->deadline = now + span;
+	slot->deadline = now + timeout;
 	KUNIT_ASSERT_EQ(test, theap_slot_kick(st->page, 3, now, &wake), 0);
-	KUNIT_EXPECT_EQ(test, st->page->context->span, span);
+	KUNIT_EXPECT_EQ(test, st->page->context->timeout, timeout);
 	/* The queue is not crowded yet, so the expired slot does not stay queued. */
 	KUNIT_EXPECT_EQ(test, expire_at(st, T0), 0);
 	for (i = 0; i < THEAP_CROWD; i++)
 		test_start_slack(&t[i], test_now() + DAY, 0);
-	KUNIT_EXPECT_EQ(test, expire_at(st, T0), T0 + span - span / 64);
+	KUNIT_EXPECT_EQ(test, expire_at(st, T0), T0 + timeout - timeout / 64);
 	KUNIT_EXPECT_EQ(test, slot->deadline, 0);
-	/* A KICK that moves the check earlier sets @span, but a postponement does not. */
+	/* A KICK that moves the check earlier sets @timeout, but a postponement does not. */
 	slot->deadline = now + NSEC_PER_SEC;
 	KUNIT_ASSERT_EQ(test, theap_slot_kick(st->page, 3, now, &wake), 0);
-	KUNIT_EXPECT_EQ(test, st->page->context->span, NSEC_PER_SEC);
+	KUNIT_EXPECT_EQ(test, st->page->context->timeout, NSEC_PER_SEC);
 	slot->deadline = now + 2 * NSEC_PER_SEC;
 	KUNIT_ASSERT_EQ(test, theap_slot_kick(st->page, 3, now, &wake), 0);
 	KUNIT_EXPECT_EQ(test, expire_at(st, T0), T0 + NSEC_PER_SEC - NSEC_PER_SEC / 64);
-	/* @span is at most 64 s: an expired slot without slack stays queued for 63 s at most. */
+	/* @timeout is at most 64 s: an expired slot without slack stays queued for 63 s at most. */
 	stop_by_call(st);
 	slot->deadline = THEAP_NEVER;
 	KUNIT_ASSERT_EQ(test, theap_slot_kick(st->page, 3, now, &wake), 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Arming and notification (arm.c): is the hrtimer armed for every deadline?
+ * The hrtimer, and notification (arm.c): is the hrtimer armed for every deadline?
  *
  * Two callers, each on a CPU of its own, start, modify and stop one timer each.  The owning
  * CPU, a third CPU, handles notifications and runs the queue.

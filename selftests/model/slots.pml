@@ -74,8 +74,8 @@ inline store_queued(t) { atomic { queued_buffered == EMPTY -> queued_buffered = 
 
 /*
  * Record an expiry of the slot.  @next is the deadline that expire_due() has stored.  If @next is
- * 0, the slot is one-shot, and its arming ends.  A periodic slot has its next deadline at once, so
- * the number of armings stays.
+ * 0, the slot is one-shot, and its arming ends.  A periodic slot begins the next arming at once,
+ * so the number of armings stays.
  */
 inline record_expiry() { atomic {
 	assert(!stopped);

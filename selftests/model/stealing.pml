@@ -146,7 +146,7 @@ inline watchdog_notify() {
 }
 
 /*
- * Arming and notification.
+ * The hrtimer, and notification.
  */
 
 inline notify_cpu() {

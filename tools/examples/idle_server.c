@@ -40,7 +40,7 @@ static unsigned int packets, kicks, timed_out, closed_by_client, early;
 /*
  * Start or postpone the timer of a connection.
  *
- * timerheap_start() arms a timer: it writes the deadline to the timer's slot.  If the kernel must
+ * timerheap_start() starts a timer: it writes the deadline to the timer's slot.  If the kernel must
  * read that slot at once, timerheap_start() also makes a system call, KICK.  Here these are two
  * steps, to count the KICKs.
  */

@@ -28,7 +28,7 @@ struct timer {
 	struct timer *next;		/* the next in the list of all timers of the loop */
 	uint32_t slot;
 	bool active;			/* started, not stopped, and the function not called yet */
-	uint64_t deadline;		/* of the last start; loop_after_fork() arms it again */
+	uint64_t deadline;		/* of the last start; loop_after_fork() starts it again */
 	void (*function)(struct timer *timer);
 };
 
@@ -70,7 +70,7 @@ static void timer_init(struct timer *timer, void (*function)(struct timer *timer
 }
 
 /*
- * Make the kernel check the slots that arm() has collected, by one system call, a KICK.  If the
+ * Make the kernel check the slots in @loop.kicks, by one system call, a KICK.  If the
  * timer of such a slot is due, it expires within the call.
  */
 static void flush(void)
@@ -88,7 +88,7 @@ static void flush(void)
  * flush() makes one KICK for all slots in @loop.kicks.  If the new slot fills @loop.kicks, the
  * library makes that KICK itself, in timerheap_start_deferred().
  */
-static void arm(struct timer *timer, uint64_t deadline)
+static void set_deadline(struct timer *timer, uint64_t deadline)
 {
 	uint32_t before = loop.kicks.nr;
 
@@ -102,7 +102,7 @@ static void timer_start(struct timer *timer, int64_t span)
 {
 	loop.active += !timer->active;
 	timer->active = true;
-	arm(timer, timerheap_now(loop.th) + span);
+	set_deadline(timer, timerheap_now(loop.th) + span);
 }
 
 static void timer_stop(struct timer *timer)
@@ -159,7 +159,7 @@ static void loop_after_fork(void)
 	for (timer = loop.timers; timer; timer = timer->next) {
 		get_slot(timer);
 		if (timer->active)
-			arm(timer, timer->deadline);
+			set_deadline(timer, timer->deadline);
 	}
 }
 

@@ -7,13 +7,13 @@
  * checks a slot, that is, reads its deadline, when a queued check is due, or when the program makes
  * a KICK.  A WAIT completes when there are events of expired timers:
  *
- *	start()		arms the timeout in memory, and notes the slot if it needs a KICK
+ *	start()		starts the timeout in memory, and notes the slot if it needs a KICK
  *	answer()	stops the timeout in memory
  *	turn()		submits the KICKs and the WAIT to io_uring in one system call
  *	expire()	takes the events when the WAIT completes
  *
- * A timeout needs a KICK if the kernel is checking the slot when the program arms the timeout.  It
- * also needs a KICK if no check of the slot is queued:
+ * A timeout needs a KICK if the kernel is checking the slot when the program starts the timeout.
+ * It also needs a KICK if no check of the slot is queued:
  *
  *  - before the first timeout of the slot;
  *  - after a check that has found the former timeout stopped;

@@ -163,15 +163,15 @@ func (f *fakeDevice) kick(number *uint32) error {
 	if *number >= f.nr {
 		return errors.New("no such slot")
 	}
-	when, _, publish := f.check(*number)
+	when, _, isNew := f.check(*number)
 	f.generations[*number]++
 	if when != 0 {
 		f.schedule(*number, when)
 	}
 	f.slots[*number].queued.Store(when)
 	f.pause()
-	if publish {
-		f.publish(*number)
+	if isNew {
+		f.addNumber(*number)
 	}
 	return nil
 }
@@ -179,7 +179,7 @@ func (f *fakeDevice) kick(number *uint32) error {
 // check reads the deadline of a slot, and expires the slot if it is due, as theap_slot_check()
 // does.  It returns the time of the next check (0: none), how many deadlines have expired, and
 // whether the caller must add the slot's number to the ring.
-func (f *fakeDevice) check(number uint32) (next, count uint64, publish bool) {
+func (f *fakeDevice) check(number uint32) (next, count uint64, isNew bool) {
 	s := &f.slots[number]
 	s.queued.Store(abiChecking)
 	f.pause()
@@ -212,19 +212,19 @@ func (f *fakeDevice) check(number uint32) (next, count uint64, publish bool) {
 		s.fired.Store(current)
 		s.expiredDeadline.Store(deadline + (count-1)*period)
 		f.pause()
-		publish = s.expirations.Add(count) == count
+		isNew = s.expirations.Add(count) == count
 		f.pause()
-		return next, count, publish
+		return next, count, isNew
 	}
 	return now() + minPeriod, 0, false
 }
 
 // expire checks a slot and queues the next check, as theap_slot_expire() does.  If check returns
-// true in publish, expire also adds the slot's number to the ring, as theap_slot_function() does.
+// true in isNew, expire also adds the slot's number to the ring, as theap_slot_function() does.
 func (f *fakeDevice) expire(number uint32) {
 	s := &f.slots[number]
-	next, count, publish := f.check(number)
-	if next != 0 && count != 0 && !publish {
+	next, count, isNew := f.check(number)
+	if next != 0 && count != 0 && !isNew {
 		next = f.backOff(s, next)
 	}
 	f.generations[number]++
@@ -233,8 +233,8 @@ func (f *fakeDevice) expire(number uint32) {
 	}
 	s.queued.Store(next)
 	f.pause()
-	if publish {
-		f.publish(number)
+	if isNew {
+		f.addNumber(number)
 	}
 }
 
@@ -260,8 +260,8 @@ func (f *fakeDevice) backOff(s *slot, next uint64) uint64 {
 	return next
 }
 
-// publish adds the number of a slot to the ring, and wakes the goroutine that takes events.
-func (f *fakeDevice) publish(number uint32) {
+// addNumber adds the number of a slot to the ring, and wakes the goroutine that takes events.
+func (f *fakeDevice) addNumber(number uint32) {
 	mask := ringEntries(f.nr) - 1
 	head, tail := f.ring.head.Load(), f.ring.tail.Load()
 	if tail-head > mask {

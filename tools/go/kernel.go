@@ -12,7 +12,7 @@ import (
 // A slot belongs to one timer at a time: from the start of the timer until the timer is stopped, or
 // until a one-shot timer has expired.  Meanwhile only methods of this timer start and stop the
 // slot, and they hold the timer's mutex.  So some of the protocol's steps against concurrent starts
-// and stops are not necessary here.  The comments of arm and takeExpirations name these steps.
+// and stops are not necessary here.  The comments of start and takeExpirations name these steps.
 
 // device has the system calls of a context, which is an open device with its slots.  The tests have
 // another implementation, without a kernel.
@@ -115,12 +115,12 @@ func (s *slot) checksTooLate(deadline uint64) bool {
 	return queued == 0 || queued > deadline
 }
 
-// arm starts the timer of an idle slot that the caller owns.
+// start starts the timer of an idle slot that the caller owns.
 //
 // In the protocol, a start first discards the expirations of the former arming.  Here the slot has
-// none: disarm and takeSlot leave none.  In the protocol, a start then sets the deadline by a
+// none: stop and takeSlot leave none.  In the protocol, a start then sets the deadline by a
 // compare-and-exchange.  Here a store is sufficient, since only the caller starts the slot.
-func (k *kernel) arm(number uint32, deadline, period uint64) {
+func (k *kernel) start(number uint32, deadline, period uint64) {
 	s := &k.slots[number]
 	// Store only a new period: an atomic store costs as much as an exchange, and a load nearly
 	// nothing.
@@ -152,14 +152,14 @@ func (k *kernel) postpone(number uint32, deadline uint64) bool {
 	return true
 }
 
-// disarm stops the timer of a slot.  It returns true if it has prevented an expiry, or discarded
+// stop stops the timer of a slot.  It returns true if it has prevented an expiry, or discarded
 // one that was not taken.
 //
 // The slot's number may be in the ring, and the next expiry must not add it a second time.  An
-// expiry adds it only if s.expirations is 0.  So if s.expirations has a count, disarm stores the
+// expiry adds it only if s.expirations is 0.  So if s.expirations has a count, stop stores the
 // flag DISCARDED instead.  Only the goroutine that takes events stores 0, after it has removed the
 // slot's number from the ring.
-func (k *kernel) disarm(number uint32) bool {
+func (k *kernel) stop(number uint32) bool {
 	s := &k.slots[number]
 	stopped := s.deadline.Swap(0) != 0
 	// Barrier (A): the swap of s.deadline precedes this load of s.queued.  Barrier (B): a check

@@ -65,7 +65,7 @@ func (t *timer) start(d time.Duration, period uint64) {
 	}
 	t.period = period
 	if k := current(); k != nil && k.alloc(t) {
-		k.arm(t.slot, after(d), period)
+		k.start(t.slot, after(d), period)
 		return
 	}
 	if period > 0 {
@@ -85,7 +85,7 @@ func (t *timer) start(d time.Duration, period uint64) {
 func (t *timer) cancel() bool {
 	ended := false
 	if t.kernel != nil {
-		ended = t.kernel.disarm(t.slot)
+		ended = t.kernel.stop(t.slot)
 		t.kernel.release(t)
 	} else if t.running {
 		ended = true

@@ -4,11 +4,11 @@
  *
  * The slots, the ring and their protocol are those of <linux/timerheap.h>, in the process's memory.
  * So the inline functions of timerheap.h are the same for both engines.  This engine does what the
- * protocol lets the kernel do, in threads of the process, and uses no signal.  The consumer is the
+ * protocol lets the kernel do, in threads of the process, and uses no signal.  The reader is the
  * thread that takes events:
  *
  *	a KICK		checks slots, and expires those that are due
- *	the consumer	expires what is due before it finds no event, and before it sorts events;
+ *	the reader	expires what is due before it finds no event, and before it sorts events;
  *			not with a manual clock
  *	an advance	moves a manual clock, and expires what is due
  *	the thread	expires what is due, if the program has set TIMERHEAP_THREAD (thread.c)
@@ -24,18 +24,18 @@
  * dequeued; in the kernel it may stay queued.
  *
  * A ticker is a periodic timer, and is unread while it has an event that was not taken.  If the
- * ticker is due again, the consumer kicks its slot before it takes the event.  So the event counts
+ * ticker is due again, the reader kicks its slot before it takes the event.  So the event counts
  * all periods that have passed.
  *
  * A back-off delays the next check of an unread ticker, to save wake-ups.  Without the thread no
  * back-off is needed: an unread ticker has an entry in the ring.  While the ring has an entry, the
  * descriptor is readable already, and is not armed for the heap's first time.  The thread backs
  * off: after it has expired an unread ticker, it checks the ticker again after BACK_OFF or later,
- * unless a KICK ends the back-off.  The consumer makes that KICK when it takes the event.
+ * unless a KICK ends the back-off.  The reader makes that KICK when it takes the event.
  *
  * An entry that is added to the ring makes the descriptor readable at once.  For the heap's first
  * time the descriptor is armed in two cases, apart from clock steps.  The first time became earlier
- * than the armed time; or the armed time has passed, and the consumer has taken all events.  A
+ * than the armed time; or the armed time has passed, and the reader has taken all events.  A
  * timer that was stopped or postponed stays queued, so the descriptor may become readable without
  * an event.
  *
@@ -48,11 +48,11 @@
  *	deadline	the time at which the timer expires; 0: the timer is idle
  *	queued		the time of the slot's next check; 0: none is queued; CHECKING, which is
  *			later than every deadline: a check is running
- *	expirations	how many expirations the consumer has not taken; DISCARDED: a stop or a
+ *	expirations	how many expirations the reader has not taken; DISCARDED: a stop or a
  *			start has discarded them
  *	armed		of the context: the time from which on its descriptor is readable
  *
- * A start against a check, in a KICK or in the consumer:
+ * A start against a check, in a KICK or in the reader:
  *
  *	a start				a check, the lock is held
  *	  deadline <- new		  queued <- CHECKING
@@ -75,7 +75,7 @@
  * One of the two exchanges gets the deadline.  If the expiry gets it, the stop reads in queued
  * either CHECKING, or the value that the expiry stores after (F).  If it reads CHECKING, its KICK
  * waits for the lock, so until after (F).  In both cases the stop sees the expiration, and discards
- * it.  The number may be added to the ring later.  Then the consumer finds no expiration.
+ * it.  The number may be added to the ring later.  Then the reader finds no expiration.
  *
  * A start of an idle timer against an expiry:
  *
@@ -89,21 +89,21 @@
  * or the value that the expiry stores after (F).  If it reads CHECKING, its KICK waits until after
  * (F).  In both cases the start discards the expiration of the former arming.
  *
- * A KICK against the consumer that is going to sleep.  Both hold the lock for what is indented:
+ * A KICK against the reader that is going to sleep.  Both hold the lock for what is indented:
  *
- *	a KICK				the consumer
+ *	a KICK				the reader
  *	  the ring <- a number		  if the ring is empty, and armed <= now:
  *	  make the descriptor readable	    arm the descriptor for the heap's first time
  *					poll
  *
- * If the KICK is first, the consumer finds the number in the ring.  If the consumer is first, the
+ * If the KICK is first, the reader finds the number in the ring.  If the reader is first, the
  * poll ends.  In the same way a KICK that makes the heap's first time earlier than @armed arms the
  * descriptor for that time.
  *
- * A consumer with EPOLLET takes entries without the lock, and polls although the descriptor is
+ * A reader with EPOLLET takes entries without the lock, and polls although the descriptor is
  * readable.  So each KICK that adds an entry arms the descriptor again, which makes an edge:
  *
- *	a KICK				the consumer
+ *	a KICK				the reader
  *					epoll_wait returns, takes all
  *	  the ring <- a number
  *	  arm the readable descriptor,
@@ -191,7 +191,7 @@ static uint64_t round_up(uint64_t when, uint64_t slack)
 	return (last & ~UINT64_C(0) << (63 - __builtin_clzll(before ^ last))) * SLACK_UNIT;
 }
 
-/* Return: how many entries of the ring are in use: the consumer has not removed them. */
+/* Return: how many entries of the ring are in use: the reader has not removed them. */
 static uint32_t unread(const struct timerheap *th)
 {
 	return __timerheap_tail(th) - __atomic_load_n(&th->ring->head, __ATOMIC_RELAXED);
@@ -206,7 +206,7 @@ static void put_into_ring(struct timerheap *th, uint32_t slot)
 	__atomic_store_n(&ring->slots[tail & th->mask], slot, __ATOMIC_RELAXED);
 	/*
 	 * (C), a release: store the entry before the tail.  Pairs with (D), an acquire: the
-	 * consumer loads the tail before the entry.
+	 * reader loads the tail before the entry.
 	 */
 	__atomic_store_n(&ring->tail, tail + 1, __ATOMIC_RELEASE);
 	th->process->added = true;
@@ -257,8 +257,8 @@ static bool expire_deadline(const struct timerheap *th, struct timerheap_slot *s
 	/* Release: __timerheap_take_expirations() reads this by an acquire, and then @fired. */
 	__atomic_store_n(&s->expired_deadline, when + (passed - 1) * period, __ATOMIC_RELEASE);
 	/*
-	 * (F), a full barrier, pairs with (E), by which the consumer sets @expirations to 0.  The
-	 * consumer removes the slot's number from the ring before (E).  So if (F) finds 0, the
+	 * (F), a full barrier, pairs with (E), by which the reader sets @expirations to 0.  The
+	 * reader removes the slot's number from the ring before (E).  So if (F) finds 0, the
 	 * number is not in the ring, and the caller adds it.  The ring has room: it has an entry
 	 * for each slot, and no number twice.
 	 */
@@ -384,7 +384,7 @@ static int notify(struct timerheap *th, uint64_t now)
  * If the descriptor is readable, make it unreadable until the time of first_wake().  @readable: the
  * caller knows that the descriptor is readable.  Otherwise this function checks whether the armed
  * time has passed, or had passed before the clock was stepped back.
- * Context: the consumer holds the lock, and the ring has no entry.
+ * Context: the reader holds the lock, and the ring has no entry.
  * Return: 0 or a negative error.
  */
 static int rearm(struct timerheap *th, uint64_t now, bool readable)
@@ -421,7 +421,7 @@ static bool is_due(const struct timerheap *th, uint64_t now)
  * To expire a timer, no descriptor is needed.  So an error of notify() does not end the call, and
  * an entry of the ring counts more than the error.
  *
- * Context: the consumer.  Return: 1: the ring has an entry; 0: it has none, or lock() has failed; a
+ * Context: the reader.  Return: 1: the ring has an entry; 0: it has none, or lock() has failed; a
  * negative error: it has none.
  */
 static int expire_due(struct timerheap *th, uint32_t enough, bool readable)

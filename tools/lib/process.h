@@ -88,8 +88,8 @@ bool __timerheap_wake_fired(struct timerheap *th);
 
 /*
  * Wake the thread of a context at @when.  Context: th->process->lock is held.  Return: 0; or a
- * negative error, and @thread_at is TIMERHEAP_NEVER.  After an error, an earlier arming may still
- * wake the thread.
+ * negative error, and @thread_at is TIMERHEAP_NEVER.  After an error, the timerfd may still be
+ * armed for a former time, and wake the thread.
  */
 __attribute__((visibility("hidden")))
 int __timerheap_wake_thread_at(struct timerheap *th, uint64_t when);

@@ -287,7 +287,7 @@ static void test_discard(void)
 	       "timerheap_next_takes_an_event_that_another_reader_was_taking");
 }
 
-/* Stop and arm a timer while a check has removed the deadline, but has added no expiration yet. */
+/* Stop and start a timer while a check has removed the deadline, but added no expiration yet. */
 static void test_stop_waits_for_check(void)
 {
 	struct timerheap_event event;
@@ -431,15 +431,15 @@ static void *own(void *arg)
 	return NULL;
 }
 
-static bool stop_consumer;
+static bool stop_reader;
 
-static void *consume(void *arg)
+static void *take_events(void *arg)
 {
 	struct timerheap_event event;
 	bool last;
 
 	do {
-		last = __atomic_load_n(&stop_consumer, __ATOMIC_ACQUIRE);
+		last = __atomic_load_n(&stop_reader, __ATOMIC_ACQUIRE);
 		while (timerheap_next(th, &event)) {
 			events++;
 			if (event.user_data != QUICK || event.fired < event.deadline)
@@ -452,21 +452,21 @@ static void *consume(void *arg)
 
 static void run_threads(void)
 {
-	pthread_t owners[THREADS], the_kernel, consumer;
+	pthread_t owners[THREADS], the_kernel, reader;
 
 	set_up();
 	__atomic_store_n(&stop_kernel, false, __ATOMIC_RELAXED);
-	__atomic_store_n(&stop_consumer, false, __ATOMIC_RELAXED);
+	__atomic_store_n(&stop_reader, false, __ATOMIC_RELAXED);
 	pthread_create(&the_kernel, NULL, kernel, NULL);
-	pthread_create(&consumer, NULL, consume, NULL);
+	pthread_create(&reader, NULL, take_events, NULL);
 	for (uintptr_t i = 0; i < THREADS; i++)
 		pthread_create(&owners[i], NULL, own, (void *)(i + 1));
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(owners[i], NULL);
 	__atomic_store_n(&stop_kernel, true, __ATOMIC_RELAXED);
 	pthread_join(the_kernel, NULL);
-	__atomic_store_n(&stop_consumer, true, __ATOMIC_RELEASE);
-	pthread_join(consumer, NULL);
+	__atomic_store_n(&stop_reader, true, __ATOMIC_RELEASE);
+	pthread_join(reader, NULL);
 }
 
 static void test_threads(void)

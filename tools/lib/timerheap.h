@@ -328,10 +328,10 @@ static inline bool __timerheap_needs_kick(const struct timerheap_slot *slot, uin
 }
 
 /*
- * Arm a timer, and leave its KICK to the caller.
+ * Start a timer, and leave its KICK to the caller.
  *
  * The function makes a system call only if the timer is idle, and the kernel is checking its slot
- * at that moment.  A program that arms many timers passes the slots that need a KICK to one call
+ * at that moment.  A program that starts many timers passes the slots that need a KICK to one call
  * of timerheap_kick().  If a pending timer expires at its old deadline during timerheap_arm(),
  * the expiry may already use the new period.  A program that changes a pending one-shot timer
  * to a periodic one, and must know which of the two expired, stops the timer first.
@@ -347,8 +347,8 @@ static inline unsigned int timerheap_arm(struct timerheap *th, uint32_t slot,
 
 	deadline += !deadline;
 	/*
-	 * Discard the former arming's expirations before the timer is armed: a later discard could
-	 * also discard those of the new arming.
+	 * Discard the former arming's expirations before the start of the timer: a later discard
+	 * could also discard those of the new arming.
 	 */
 	do {
 		if (!old)
@@ -405,24 +405,24 @@ int timerheap_flush(struct timerheap *th, struct timerheap_kicks *kicks);
 static inline int timerheap_start_deferred(struct timerheap *th, struct timerheap_kicks *kicks,
 					   uint32_t slot, uint64_t deadline, uint64_t period)
 {
-	unsigned int armed = timerheap_arm(th, slot, deadline, period);
+	unsigned int result = timerheap_arm(th, slot, deadline, period);
 	int error = 0;
 
-	if (armed & TIMERHEAP_MUST_KICK)
+	if (result & TIMERHEAP_MUST_KICK)
 		kicks->slots[kicks->nr++] = slot;
 	if (kicks->nr == sizeof(kicks->slots) / sizeof(*kicks->slots))
 		error = timerheap_flush(th, kicks);
-	return error ? error : (int)((armed & TIMERHEAP_WAS_PENDING) + (armed >> 2));
+	return error ? error : (int)((result & TIMERHEAP_WAS_PENDING) + (result >> 2));
 }
 
-/* Arm a timer, and kick its slot if necessary.  Return: as timerheap_start(). */
+/* Start a timer, and kick its slot if necessary.  Return: as timerheap_start(). */
 static inline int __timerheap_start(struct timerheap *th, uint32_t slot, uint64_t deadline,
 				    uint64_t period)
 {
-	unsigned int armed = timerheap_arm(th, slot, deadline, period);
-	int error = armed & TIMERHEAP_MUST_KICK ? __timerheap_kick(th, slot) : 0;
+	unsigned int result = timerheap_arm(th, slot, deadline, period);
+	int error = result & TIMERHEAP_MUST_KICK ? __timerheap_kick(th, slot) : 0;
 
-	return error ? error : (int)((armed & TIMERHEAP_WAS_PENDING) + (armed >> 2));
+	return error ? error : (int)((result & TIMERHEAP_WAS_PENDING) + (result >> 2));
 }
 
 /*

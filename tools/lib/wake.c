@@ -7,36 +7,36 @@
  *	TAI				timerfd on CLOCK_REALTIME: no timerfd supports CLOCK_TAI
  *	manual				eventfd
  *
- * If there is nothing to wait for, a timerfd is armed at TIMERHEAP_NEVER, or was never armed.  Each
- * arming makes it unreadable until its new time.  If the new time has passed, an interrupt makes
- * the timerfd readable, a moment after the arming.
+ * If there is nothing to wait for, a timerfd is armed at TIMERHEAP_NEVER, or was never armed.
+ * timerfd_settime() makes it unreadable until its new time.  If the new time has passed, an
+ * interrupt makes the timerfd readable, a moment later.
  *
  * Clock steps
  * -----------
  *
  * If CLOCK_REALTIME was stepped back after the timerfd became readable, the clock may be before the
  * armed time.  The timerfd stays readable, but a comparison of these two times suggests that it is
- * not.  So with a clock that can be stepped, the consumer, the thread that takes events, reads the
+ * not.  So with a clock that can be stepped, the reader, the thread that takes events, reads the
  * timerfd if it finds no event.
  *
  * TFD_TIMER_CANCEL_ON_SET makes the timerfd readable at each step.  The next read() or
  * timerfd_settime() then fails with ECANCELED, and timerfd_settime() has armed it nonetheless.
  * A context without TIMERHEAP_CANCEL_ON_SET uses TFD_TIMER_CANCEL_ON_SET, too, and ignores the
- * error.  Without TFD_TIMER_CANCEL_ON_SET, the consumer could sleep although the ring has an event:
+ * error.  Without TFD_TIMER_CANCEL_ON_SET, the reader could sleep although the ring has an event:
  *
  *  - The armed time passes, and an interrupt is about to make the timerfd readable.
- *  - The consumer expires a timer, and adds the event to the ring.  It does not arm the timerfd
+ *  - The reader expires a timer, and adds the event to the ring.  It does not arm the timerfd
  *    again, since it relies on the interrupt.
  *  - The clock is stepped back before the interrupt, so the timerfd waits for the armed time again.
- *  - The consumer polls, and sleeps until that time.
+ *  - The reader polls, and sleeps until that time.
  *
- * For a context on CLOCK_TAI, each arming subtracts the present offset of CLOCK_TAI from
+ * For a context on CLOCK_TAI, arm() subtracts the present offset of CLOCK_TAI from
  * CLOCK_REALTIME.  A step of CLOCK_REALTIME steps CLOCK_TAI, too, and does not change the offset.
  * A leap second changes the offset, and steps CLOCK_REALTIME, which the timerfd shows.  adjtimex()
  * may change only the offset: from 0 to 37 s when a time daemon first sets it, usually at boot.
- * The timerfd does not show that.  Until the next arming the descriptor is late by the difference
- * if the offset became larger.  If it became smaller, the descriptor is early, which only costs
- * another arming.
+ * The timerfd does not show that.  Until the next arm() the descriptor is late by the difference if
+ * the offset became larger.  If it became smaller, the descriptor is early, which only costs
+ * another arm().
  */
 #include <errno.h>
 #include <sys/eventfd.h>
@@ -48,7 +48,7 @@
 
 /*
  * Arm a timerfd.  A time that time_t cannot express is replaced by the latest that it can: the
- * consumer then finds nothing due, and arms the timerfd again.  Return: 0 or a negative error.
+ * reader then finds nothing due, and arms the timerfd again.  Return: 0 or a negative error.
  */
 static int set_timerfd(int fd, uint64_t when, bool can_step)
 {
@@ -82,7 +82,7 @@ int __timerheap_wake_open(clockid_t clock, bool can_step, int flags)
 				    TFD_CLOEXEC | flags);
 	if (fd < 0)
 		return -errno;
-	/* The first arming begins to watch for clock steps. */
+	/* The first set_timerfd() begins to watch for clock steps. */
 	error = can_step ? set_timerfd(fd, TIMERHEAP_NEVER, true) : 0;
 	if (!error || error == -ECANCELED)
 		return fd;
@@ -140,7 +140,7 @@ static int arm(const struct timerheap *th, int fd, uint64_t when)
 }
 
 /*
- * Arm a timerfd again after a clock step, even if @when is the time of the former arming:
+ * Arm a timerfd again after a clock step, even if @when is the time of the former arm():
  * tai_offset() may have read one of its two clocks before the step, and the other after it.  A
  * further step makes arm() return -ECANCELED, but the timerfd is armed.  Return: as arm(), but 0
  * instead of -ECANCELED.

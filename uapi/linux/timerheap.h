@@ -62,7 +62,7 @@
  *
  * The size of each area is that for @max_slots of SETUP, in whole pages of sysconf(_SC_PAGESIZE)
  * bytes.  SETUP and GROW allocate the ring.  The kernel allocates a page of slots when the program
- * first touches it, or a call first arms a slot in it.  A second, unmapped page has the kernel's
+ * first touches it, or a call first starts a slot in it.  A second, unmapped page has the kernel's
  * data of these slots.  The memory is charged to the memory cgroup of the allocating task, and to
  * the user whose task called SETUP.  Beyond max_user_memory (INFO) a call fails with ENOSPC, and a
  * touch of a new page gives SIGBUS.  Pages beyond the present slots or entries give SIGBUS, too.

@@ -2,7 +2,7 @@
 /*
  * New timers: create a set and start each timer for the first time.  The figures, per timer, are
  * the CPU time to create and to start, and the system calls.  Two more figures are the memory of
- * the armed timers, and the kernel's part of that memory.
+ * the pending timers, and the kernel's part of that memory.
  *
  * Memory is measured as the decrease of the machine's free memory.  The kernel may free the
  * memory of earlier programs late.  That makes the figure inexact by up to a megabyte.  So memory

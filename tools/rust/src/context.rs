@@ -233,10 +233,10 @@ impl Handle {
     }
 }
 
-/// A context: a clock and a number of timers.  It is the consumer of their events.
+/// A context: a clock and a number of timers.  It is the reader of their events.
 ///
 /// A context may move to another thread.  Several threads that take events need a `Mutex`: to take
-/// an event needs exclusive access, and there is no second consumer.
+/// an event needs exclusive access, and there is no second reader.
 ///
 /// ```compile_fail,E0596
 /// let context = timerheap::Context::new(1).unwrap();

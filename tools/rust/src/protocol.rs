@@ -31,9 +31,9 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// The result of [`Library::arm`].
+/// The result of [`Library::start_without_kick`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Armed {
+pub struct Started {
     /// The timer was pending; its deadline is replaced.
     pub was_pending: bool,
     /// The caller must make a KICK, a call that lets the kernel check the slot now.  Without the
@@ -43,7 +43,7 @@ pub struct Armed {
     pub discarded: u64,
 }
 
-impl Armed {
+impl Started {
     /// Return: how many expirations of the former arming no thread will get: the discarded ones,
     /// and 1 if the timer was pending.
     pub fn prevented(self) -> u64 {
@@ -234,18 +234,18 @@ impl Library {
         0
     }
 
-    /// Arm a timer.  If `must_kick` of the result is true, the caller must make a KICK, so that the
-    /// kernel checks the slot in time.  A `period` of 0: one-shot.
+    /// Start a timer.  If `must_kick` of the result is true, the caller must make a KICK, so that
+    /// the kernel checks the slot in time.  A `period` of 0: one-shot.
     #[inline]
-    pub fn arm(&self, number: u32, deadline: u64, period: u64) -> Armed {
+    pub fn start_without_kick(&self, number: u32, deadline: u64, period: u64) -> Started {
         let slot = self.slot(number);
         let deadline = deadline.max(1);
         let mut old = slot.deadline.load(Acquire);
         let mut discarded = 0;
 
         loop {
-            // Discard the former arming's expirations before the timer is armed: a later discard
-            // could also discard those of the new arming.
+            // Discard the former arming's expirations before the start: a later discard could
+            // also discard those of the new arming.
             if old == 0 {
                 discarded += self.discard(slot, number);
             }
@@ -255,7 +255,7 @@ impl Library {
                 Err(changed) => old = changed,
             }
         }
-        Armed { was_pending: old != 0, must_kick: needs_kick(slot, deadline), discarded }
+        Started { was_pending: old != 0, must_kick: needs_kick(slot, deadline), discarded }
     }
 
     /// Start a timer.  Return: the number of expirations that the start prevents or discards: 1 if
@@ -263,11 +263,11 @@ impl Library {
     /// result has both parts if another thread starts the timer during the call.
     #[inline]
     pub fn start(&self, number: u32, deadline: u64, period: u64) -> Result<u64, Error> {
-        let armed = self.arm(number, deadline, period);
-        if armed.must_kick {
+        let started = self.start_without_kick(number, deadline, period);
+        if started.must_kick {
             self.kick(&[number])?;
         }
-        Ok(armed.prevented())
+        Ok(started.prevented())
     }
 
     /// Give a pending timer another deadline.  Return: whether it was pending.

@@ -298,7 +298,7 @@ impl Interval {
         if is_first {
             // Choose a new number as the data of this interval's events.  The waiter then ignores
             // events of a future that had the slot before: they have another number.  The timer is
-            // stopped, so only the arming below makes events with the new number.
+            // stopped, so only the start below makes events with the new number.
             let number = place.waiter.count_again();
             place.timer.set_data(number);
             expect(place.timer.start_periodic(self.first, self.period));

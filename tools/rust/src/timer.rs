@@ -132,11 +132,11 @@ impl Timer {
             return Err(Error::WrongContext);
         }
         let deadline = deadline.into().on(&self.handle.library)?;
-        let armed = self.handle.library.arm(self.number, deadline.as_nanos(), 0);
-        if armed.must_kick {
+        let started = self.handle.library.start_without_kick(self.number, deadline.as_nanos(), 0);
+        if started.must_kick {
             kicks.add(self.number)?;
         }
-        Ok(armed.prevented())
+        Ok(started.prevented())
     }
 
     /// Give the timer another deadline, later or earlier, if it is pending.  Return: whether it

@@ -25,7 +25,7 @@ impl Random {
 }
 
 /// Take events until `is_over` and no event follows.
-fn consume(context: &mut Context, is_over: &AtomicBool, mut each: impl FnMut(timerheap::Event)) {
+fn take_until(context: &mut Context, is_over: &AtomicBool, mut each: impl FnMut(timerheap::Event)) {
     loop {
         let was_over = is_over.load(Ordering::SeqCst);
         context.wait(Some(Duration::from_millis(1))).unwrap();
@@ -61,7 +61,7 @@ fn run(
         over.store(true, Ordering::SeqCst);
         results.into_iter().for_each(|result| result.unwrap());
     });
-    consume(context, &is_over, each);
+    take_until(context, &is_over, each);
     threads.join().unwrap();
 }
 
@@ -153,9 +153,9 @@ fn postponed_timer_does_not_expire_before_its_last_deadline() {
         for round in 1..=2000 {
             timer.start(200 * USEC).unwrap();
             for _ in 0..20 {
-                // The timer may expire before `deadline` is stored below.  Then the consumer
+                // The timer may expire before `deadline` is stored below.  Then the reader
                 // compares `fired` with a former deadline.  A former deadline is not later than
-                // `deadline`, so the consumer's assertion does not fail wrongly.
+                // `deadline`, so the reader's assertion does not fail wrongly.
                 let deadline = timer.handle().now() + 150 * USEC;
                 if timer.postpone(deadline).unwrap() {
                     set[index].store(deadline.as_nanos(), Ordering::SeqCst);
@@ -180,12 +180,12 @@ fn postponed_timer_does_not_expire_before_its_last_deadline() {
 fn thread_takes_events_of_timers_of_other_threads() {
     let mut context = Context::new(1).unwrap();
     let timer = context.timer().unwrap();
-    let consumer = thread::spawn(move || {
+    let reader = thread::spawn(move || {
         assert!(context.wait(Some(Duration::from_secs(20))).unwrap());
         (context.events().count(), context)
     });
     timer.start(Duration::from_millis(5)).unwrap();
-    let (count, context) = consumer.join().unwrap();
+    let (count, context) = reader.join().unwrap();
     assert_eq!(count, 1);
     // A timer keeps the context open.
     drop(context);
