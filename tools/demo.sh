@@ -4,7 +4,7 @@
 # demo.sh [DIRECTORY] - the demonstration that "make demo" runs in a virtual machine
 #
 # Replays the timers of a server and of a booting kernel, 3 times as fast as recorded.  Then
-# arms a million timers.  Writes the report of each run to DIRECTORY as JSON.  Fails if a
+# starts a million timers.  Writes the report of each run to DIRECTORY as JSON.  Fails if a
 # timer is lost, doubled or early.
 
 out=${1:-/out}

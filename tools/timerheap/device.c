@@ -83,7 +83,7 @@ void device_info(int fd, struct timerheap_info *info)
 
 uint64_t device_calls;
 
-unsigned int device_arm(struct timerheap *th, uint32_t slot, int64_t deadline)
+unsigned int device_start(struct timerheap *th, uint32_t slot, int64_t deadline)
 {
 	timerheap_set_data(th, slot, slot);
 	return timerheap_arm(th, slot, deadline, 0);

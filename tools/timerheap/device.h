@@ -29,9 +29,9 @@ extern uint64_t device_calls;
 
 /*
  * Do what timerheap_arm(), timerheap_kick() and timerheap_stop() of the library do.
- * device_arm() also sets the data of the timer to the slot's number.
+ * device_start() also sets the data of the timer to the slot's number.
  */
-unsigned int device_arm(struct timerheap *th, uint32_t slot, int64_t deadline);
+unsigned int device_start(struct timerheap *th, uint32_t slot, int64_t deadline);
 void device_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr);
 unsigned int device_stop(struct timerheap *th, uint32_t slot);
 

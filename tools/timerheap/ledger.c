@@ -50,19 +50,19 @@ static void end_armings(struct ledger *ledger, uint32_t slot, unsigned int nr)
 	ledger->pending[slot] -= nr;
 }
 
-void ledger_arm(struct ledger *ledger, uint32_t slot, int64_t deadline)
+void ledger_start(struct ledger *ledger, uint32_t slot, int64_t deadline)
 {
-	unsigned int armed = device_arm(ledger->th, slot, deadline);
+	unsigned int result = device_start(ledger->th, slot, deadline);
 
 	ledger->report->operations++;
-	end_armings(ledger, slot, armed >> 2);
-	if (armed & TIMERHEAP_WAS_PENDING) {
-		ledger->report->postponed++;
+	end_armings(ledger, slot, result >> 2);
+	if (result & TIMERHEAP_WAS_PENDING) {
+		ledger->report->modified++;
 	} else {
-		ledger->report->armed++;
+		ledger->report->started++;
 		ledger->pending[slot]++;
 	}
-	if (!(armed & TIMERHEAP_MUST_KICK))
+	if (!(result & TIMERHEAP_MUST_KICK))
 		return;
 	ledger->kick[ledger->kicks++] = slot;
 	if (ledger->kicks == LEDGER_KICKS)
@@ -121,7 +121,7 @@ uint64_t ledger_pending(const struct ledger *ledger)
 {
 	const struct report *report = ledger->report;
 
-	return report->armed - report->stopped - report->expired;
+	return report->started - report->stopped - report->expired;
 }
 
 void ledger_close(struct ledger *ledger)

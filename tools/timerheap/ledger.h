@@ -3,7 +3,7 @@
  * A ledger of armings: each arming must end in exactly one stop or one expiration,
  * or be pending at the end.
  *
- * The ledger arms and stops the timers of a context (one open of /dev/timerheap).  For each
+ * The ledger starts and stops the timers of a context (one open of /dev/timerheap).  For each
  * slot, it counts the armings that have not ended.  One count for all slots would hide a lost
  * timer if another timer expired twice.
  */
@@ -41,10 +41,10 @@ void ledger_open(struct ledger *ledger, clockid_t clock, uint32_t slots,
 /*
  * Start a timer, or give a pending timer another deadline.  If the kernel would read the
  * deadline too late, the slot needs a KICK: an ioctl that makes the kernel read it now.
- * ledger_arm() only notes such a slot; ledger_kick() kicks all noted slots.  When
- * LEDGER_KICKS slots are noted, ledger_arm() calls ledger_kick() itself.
+ * ledger_start() only notes such a slot; ledger_kick() kicks all noted slots.  When
+ * LEDGER_KICKS slots are noted, ledger_start() calls ledger_kick() itself.
  */
-void ledger_arm(struct ledger *ledger, uint32_t slot, int64_t deadline);
+void ledger_start(struct ledger *ledger, uint32_t slot, int64_t deadline);
 void ledger_kick(struct ledger *ledger);
 void ledger_stop(struct ledger *ledger, uint32_t slot);
 

@@ -15,7 +15,7 @@ static const struct {
 } commands[] = {
 	{ "record", command_record, "record the operations of the kernel's timers as a trace" },
 	{ "replay", command_replay, "replay a trace with timers of the module, and check them" },
-	{ "million", command_million, "arm a million timers, stop and postpone most, and check" },
+	{ "million", command_million, "start a million timers, stop or modify most, and check" },
 	{ "sleep", command_sleep, "sleep with a timer of the module" },
 	{ "stat", command_stat, "print the limits and counters of the module" },
 	{ "top", command_top, "show users, heaps and contexts continuously, the busiest first" },

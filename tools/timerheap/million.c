@@ -2,7 +2,7 @@
 /*
  * timerheap million: run a typical load of the module at its full size.
  *
- *	100 %	of a million timers on one descriptor are armed, as a server does for requests
+ *	100 %	of a million timers on one descriptor are started, as a server does for requests
  *	 70 %	are stopped, as a server does after answers
  *	 25 %	get another deadline: four of five timers a later one, by 8 s on average, and
  *		the fifth timer an earlier one, by 4 s on average
@@ -11,7 +11,7 @@
  * The timers that were not stopped expire over about 20 seconds.
  *
  * The memory figure is the decrease of the machine's free memory, from before SETUP to
- * after the arming.
+ * after the starts.
  */
 #include <err.h>
 #include <getopt.h>
@@ -50,7 +50,7 @@ static double time_each(struct ledger *ledger, uint32_t first, uint32_t last,
 }
 
 /*
- * @begin: the time on CLOCK_MONOTONIC at which the run began.  arm() sets random deadlines, from
+ * @begin: the time on CLOCK_MONOTONIC at which the run began.  start() sets random deadlines, from
  * @begin + @due to @begin + @due + @spread nanoseconds.
  */
 static int64_t begin, due, spread;
@@ -61,9 +61,9 @@ static int64_t random_time(int64_t from)
 	return begin + from + (int64_t)(rand_r(&seed) / (RAND_MAX + 1.0) * spread);
 }
 
-static void arm(struct ledger *ledger, uint32_t slot)
+static void start(struct ledger *ledger, uint32_t slot)
 {
-	ledger_arm(ledger, slot, random_time(due));
+	ledger_start(ledger, slot, random_time(due));
 }
 
 static void stop(struct ledger *ledger, uint32_t slot)
@@ -71,45 +71,45 @@ static void stop(struct ledger *ledger, uint32_t slot)
 	ledger_stop(ledger, slot);
 }
 
-static void postpone(struct ledger *ledger, uint32_t slot)
+static void modify(struct ledger *ledger, uint32_t slot)
 {
-	ledger_arm(ledger, slot, random_time(slot % 5 ? due + spread : due - spread / 2));
+	ledger_start(ledger, slot, random_time(slot % 5 ? due + spread : due - spread / 2));
 }
 
 static void run(struct ledger *ledger, uint32_t n)
 {
 	struct report *report = ledger->report;
-	uint32_t stopped = n / 10 * 7, postponed = stopped + n / 4;
+	uint32_t stopped = n / 10 * 7, modified = stopped + n / 4;
 	int64_t memory, reading;
 
 	begin = clock_ns(CLOCK_MONOTONIC);
 	spread = 8 * SEC;
 	/*
-	 * No timer may be due before all timers are armed, stopped and postponed.  These
+	 * No timer may be due before all timers are started, stopped and modified.  These
 	 * operations take 0.2 us per timer on a fast machine, and 5 us on an emulated one.
-	 * So first arm one hundredth of the timers, with a @due that allows 15 us per timer, and
+	 * So first start one hundredth of the timers, with a @due that allows 15 us per timer, and
 	 * measure the time of a start.  t is @n times that: the time of all starts.
 	 *
-	 * Then choose the @due of the other timers by t.  postpone() moves every fifth timer
+	 * Then choose the @due of the other timers by t.  modify() moves every fifth timer
 	 * earlier, but not before the time @begin + @due - @spread / 2.  So no deadline is before
 	 * that time.  With this @due, that time is 1 s + 2 t after @begin.  The 2 t are for:
 	 *
 	 *	1 t	all starts
-	 *	0.5 t	the stops of 70 % and the postponements of 25 %
+	 *	0.5 t	the stops of 70 % and the modifies of 25 %
 	 *	0.5 t	margin
 	 */
 	due = SEC + n * 15000LL + spread;
-	due = SEC + spread / 2 + (int64_t)(2 * n * time_each(ledger, 0, n / 100, arm));
+	due = SEC + spread / 2 + (int64_t)(2 * n * time_each(ledger, 0, n / 100, start));
 	report->cost[0].name = "start";
-	report->cost[0].ns = time_each(ledger, n / 100, n, arm);
+	report->cost[0].ns = time_each(ledger, n / 100, n, start);
 	memory = ledger->free_memory - free_memory_bytes();
 	if (n >= MEASURABLE)
 		report->bytes_per_timer = (double)memory / n;
 	report->cost[1].name = "stop";
 	report->cost[1].ns = time_each(ledger, 0, stopped, stop);
-	report->cost[2].name = "postpone";
-	report->cost[2].ns = time_each(ledger, stopped, postponed, postpone);
-	fprintf(stderr, "timerheap: %u timers were armed; waiting for %llu to expire\n", n,
+	report->cost[2].name = "modify";
+	report->cost[2].ns = time_each(ledger, stopped, modified, modify);
+	fprintf(stderr, "timerheap: %u timers were started; waiting for %llu to expire\n", n,
 		(unsigned long long)ledger_pending(ledger));
 	reading = clock_ns(CLOCK_MONOTONIC);
 	/* Give up 30 s after the last deadline.  The timers that are left count as lost. */

@@ -36,7 +36,7 @@
  * Clocks.  The expiry time of an hrtimer is on its own clock, which is not printed.  A
  * time that is more than ten years ahead of monotonic time counts as real time.
  *
- * A timer that was armed before the recording began is unknown until it is armed again.
+ * A timer that was started before the recording began is unknown until it is started again.
  * Its events before that are ignored.
  */
 #include <err.h>
@@ -68,7 +68,7 @@
 struct timer {
 	uint64_t address;
 	uint32_t number;
-	bool hrtimer, armed;
+	bool hrtimer, pending;
 	/* If the timer's last operation is a cancel: 1 + its index in parser->ops; else: 0. */
 	size_t cancel;
 };
@@ -209,10 +209,10 @@ static void add_op(struct parser *parser, struct raw_op raw)
  * Handle a start of a timer.  The timer was postponed if it was canceled at most POSTPONE_MAX
  * ago, and the last event of this CPU was one of the same timer: ignore that cancel.
  */
-static void arm(struct parser *parser, const char *fields, unsigned int cpu, uint64_t time,
-		bool hrtimer, uint64_t address)
+static void start(struct parser *parser, const char *fields, unsigned int cpu, uint64_t time,
+		  bool hrtimer, uint64_t address)
 {
-	struct raw_op raw = { .op = { .time = time, .kind = TRACE_ARM } };
+	struct raw_op raw = { .op = { .time = time, .kind = TRACE_START } };
 	int64_t expires;
 	struct timer *timer;
 
@@ -243,7 +243,7 @@ static void arm(struct parser *parser, const char *fields, unsigned int cpu, uin
 
 		cancel->ignored = time - cancel->op.time <= POSTPONE_MAX;
 	}
-	timer->armed = true;
+	timer->pending = true;
 	timer->cancel = 0;
 	parser->last_timer[cpu] = timer->number + 1;
 	raw.op.timer = timer->number;
@@ -254,12 +254,12 @@ static void arm(struct parser *parser, const char *fields, unsigned int cpu, uin
  * Handle a cancel or an expiry of a timer.  Before an expiry, the kernel may print a cancel of the
  * timer as a part of the expiry.  The trace gets one operation for both: the expiry.
  *
- *	the timer is armed		add the operation
+ *	the timer is pending		add the operation
  *	it was canceled, and expires	change the operation cancel to an expiry
  *	otherwise			ignore the event
  */
-static void disarm(struct parser *parser, struct timer *timer, uint64_t time, bool cancel,
-		   bool expire)
+static void end(struct parser *parser, struct timer *timer, uint64_t time, bool cancel,
+		bool expire)
 {
 	struct raw_op raw = { .op = {
 		.time = time,
@@ -267,9 +267,9 @@ static void disarm(struct parser *parser, struct timer *timer, uint64_t time, bo
 		.kind = cancel ? TRACE_CANCEL : TRACE_EXPIRE,
 	} };
 
-	if (timer->armed && (cancel || expire)) {
+	if (timer->pending && (cancel || expire)) {
 		add_op(parser, raw);
-		timer->armed = false;
+		timer->pending = false;
 		timer->cancel = cancel ? parser->nr : 0;
 	} else if (timer->cancel && expire) {
 		parser->ops[timer->cancel - 1].op.kind = TRACE_EXPIRE;
@@ -300,13 +300,13 @@ void parser_line(struct parser *parser, const char *line)
 	if (parser->end < time)
 		parser->end = time;
 	if (strstr(name, "_start")) {
-		arm(parser, line, cpu, time, hrtimer, address);
+		start(parser, line, cpu, time, hrtimer, address);
 		return;
 	}
 	timer = find_timer(parser, address, hrtimer, false);
 	parser->last_timer[cpu] = timer ? timer->number + 1 : 0;
 	if (timer)
-		disarm(parser, timer, time, strstr(name, "_cancel"), strstr(name, "_expire_entry"));
+		end(parser, timer, time, strstr(name, "_cancel"), strstr(name, "_expire_entry"));
 }
 
 /*

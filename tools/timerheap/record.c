@@ -208,7 +208,7 @@ int command_record(int argc, char **argv)
 	snprintf(trace.title, sizeof(trace.title), "%s", title);
 	snprintf(trace.release, sizeof(trace.release), "%.63s", uts.release);
 	if (!trace.nr)
-		warnx("no timer was armed: the trace is empty");
+		warnx("no timer was started: the trace is empty");
 	ret = trace_write(&trace, output);
 	fprintf(stderr, "timerheap: %zu operations of %u timers in %.1f s, %llu events lost: %s\n",
 		trace.nr, trace.timers, trace.duration / 1e9, (unsigned long long)trace.lost,

@@ -4,7 +4,7 @@
  *
  * The module keeps each timer of a program in a numbered slot.  Timer n of the trace has slot n.
  *
- *	arm	starts the timer, or gives it another deadline if it is pending
+ *	start	starts the timer, or gives it another deadline if it is pending
  *	cancel	stops the timer
  *	expire	is ignored: the module expires the timer itself
  *
@@ -45,8 +45,8 @@ static void run(struct ledger *ledger, const struct trace *trace, double speed)
 		if (clock_ns(ledger->clock) < at || i % 64 == 0)
 			ledger_reap(ledger, at);
 		switch (op->kind) {
-		case TRACE_ARM:
-			ledger_arm(ledger, op->timer, begin + op->deadline / speed);
+		case TRACE_START:
+			ledger_start(ledger, op->timer, begin + op->deadline / speed);
 			ledger_kick(ledger);
 			break;
 		case TRACE_CANCEL:

@@ -134,9 +134,9 @@ static void print_lateness(const char *of, struct lateness *lateness)
 static void print_report(struct report *report)
 {
 	printf("%s\n", report->what);
-	printf("  operations %" PRIu64 ": armed %" PRIu64 ", stopped %" PRIu64
-	       ", postponed %" PRIu64 ", expired %" PRIu64 ", drained at the end %" PRIu64 "\n",
-	       report->operations, report->armed, report->stopped, report->postponed,
+	printf("  operations %" PRIu64 ": started %" PRIu64 ", stopped %" PRIu64
+	       ", modified %" PRIu64 ", expired %" PRIu64 ", drained at the end %" PRIu64 "\n",
+	       report->operations, report->started, report->stopped, report->modified,
 	       report->expired, report->drained);
 	printf("  lost %" PRIu64 ", doubled %" PRIu64 ", early %" PRIu64 "\n",
 	       report->lost, report->doubled, report->early);
@@ -202,9 +202,9 @@ static int put_json(struct report *report, const char *path)
 	put_string(file, report->what);
 #define NUMBER(name) fprintf(file, ",\n\t\"" #name "\": %" PRIu64, report->name)
 	NUMBER(operations);
-	NUMBER(armed);
+	NUMBER(started);
 	NUMBER(stopped);
-	NUMBER(postponed);
+	NUMBER(modified);
 	NUMBER(expired);
 	NUMBER(drained);
 	NUMBER(lost);

@@ -14,7 +14,7 @@ struct lateness {
 
 struct report {
 	const char *what;		/* description of the trace or the load */
-	uint64_t operations, armed, stopped, postponed, expired, drained;
+	uint64_t operations, started, stopped, modified, expired, drained;
 	uint64_t lost, doubled, early;
 	uint64_t calls;			/* system calls, as @device_calls in device.h counts them */
 	uint64_t duration_ns;

@@ -48,7 +48,7 @@ static struct trace sample(unsigned int ops, unsigned int seed)
 
 		time += rand_r(&seed) >> rand_r(&seed) % 31;
 		op.time = time;
-		if (kind == TRACE_ARM)
+		if (kind == TRACE_START)
 			op.deadline = (int64_t)time + rand_r(&seed) - RAND_MAX / 2;
 		trace_add(&trace, op);
 	}
@@ -158,12 +158,12 @@ static const char *const lines[] = {
 static void test_parser(void)
 {
 	static const struct trace_op wanted[] = {
-		{ 0, 100000000, 0, TRACE_ARM },
-		{ 0, 500000, 1, TRACE_ARM },
+		{ 0, 100000000, 0, TRACE_START },
+		{ 0, 500000, 1, TRACE_START },
 		{ 600000, 0, 1, TRACE_EXPIRE },
-		{ 1000000000, 1400000000, 2, TRACE_ARM },
+		{ 1000000000, 1400000000, 2, TRACE_START },
 		{ 1100000000, 0, 0, TRACE_CANCEL },
-		{ 1100000000, 101100000000, 3, TRACE_ARM },
+		{ 1100000000, 101100000000, 3, TRACE_START },
 	};
 	/*
 	 * Real time is 1 700 000 000 s ahead of monotonic time.  So real time 1700000201.1 is
@@ -182,7 +182,7 @@ static void test_parser(void)
 
 		good = op->time == wanted[i].time && op->timer == wanted[i].timer &&
 		       op->kind == wanted[i].kind &&
-		       (op->kind != TRACE_ARM || op->deadline == wanted[i].deadline);
+		       (op->kind != TRACE_START || op->deadline == wanted[i].deadline);
 	}
 	check(good, "parser_reads_tracepoints_of_linux_6.1_and_6.12");
 	trace_free(&trace);
@@ -210,8 +210,8 @@ static const char *const cancels[] = {
 static void test_cancels(void)
 {
 	static const enum trace_kind wanted[] = {
-		TRACE_ARM, TRACE_ARM, TRACE_CANCEL, TRACE_ARM, TRACE_CANCEL, TRACE_ARM,
-		TRACE_EXPIRE, TRACE_ARM,
+		TRACE_START, TRACE_START, TRACE_CANCEL, TRACE_START, TRACE_CANCEL, TRACE_START,
+		TRACE_EXPIRE, TRACE_START,
 	};
 	struct parser *parser = parser_new(0);
 	struct trace trace = {};
@@ -353,7 +353,7 @@ void timerheap_close(struct timerheap *th)
 	(void)th;
 }
 
-unsigned int device_arm(struct timerheap *th, uint32_t slot, int64_t deadline)
+unsigned int device_start(struct timerheap *th, uint32_t slot, int64_t deadline)
 {
 	bool was_pending = fake.deadline[slot];
 
@@ -434,7 +434,7 @@ unsigned int device_drain(struct timerheap *th, struct timerheap_pending *pendin
 }
 
 /*
- * Run a ledger on the fake device: arm all timers, stop 20, postpone 20.  The timers of slots 90 to
+ * Run a ledger on the fake device: start all timers, stop 20, modify 20.  The timers of slots 90 to
  * 99 are due after the last ledger_reap(), so they are still pending when ledger_close() is called.
  * ledger_close() stops them by device_drain().
  */
@@ -451,12 +451,12 @@ static struct report run_ledger(int fault)
 	begin = fake.now;
 	ledger_open(&ledger, CLOCK_MONOTONIC, SLOTS, &report);
 	for (uint32_t slot = 0; slot < SLOTS; slot++)
-		ledger_arm(&ledger, slot, begin + (slot < 90 ? 5 : 500) * SEC);
+		ledger_start(&ledger, slot, begin + (slot < 90 ? 5 : 500) * SEC);
 	ledger_kick(&ledger);
 	for (uint32_t slot = 20; slot < 40; slot++)
 		ledger_stop(&ledger, slot);
 	for (uint32_t slot = 40; slot < 60; slot++)
-		ledger_arm(&ledger, slot, begin + 8 * SEC);
+		ledger_start(&ledger, slot, begin + 8 * SEC);
 	ledger_kick(&ledger);
 	ledger_reap(&ledger, begin + SEC);
 	ledger_reap(&ledger, begin + 30 * SEC);
@@ -470,8 +470,8 @@ static void test_ledger(void)
 {
 	struct report report = run_ledger(NO_FAULT);
 
-	check(report.operations == 140 && report.armed == 100 && report.stopped == 20 &&
-	      report.postponed == 20 && report.expired == 70 && report.drained == 10 &&
+	check(report.operations == 140 && report.started == 100 && report.stopped == 20 &&
+	      report.modified == 20 && report.expired == 70 && report.drained == 10 &&
 	      !report.lost && !report.doubled && !report.early,
 	      "ledger_reports_no_error_of_a_correct_device");
 	check(fake.kicked == 120 && report.calls == 2,
@@ -502,7 +502,7 @@ static void test_read_time(void)
 	fake.recording = 0;
 	ledger_open(&ledger, CLOCK_MONOTONIC, FAKE_SLOTS, &report);
 	for (uint32_t slot = 0; slot < FAKE_SLOTS; slot++)
-		ledger_arm(&ledger, slot, fake.now);
+		ledger_start(&ledger, slot, fake.now);
 	ledger_kick(&ledger);
 	ledger_reap(&ledger, 0);
 	check(ledger.read == FAKE_SLOTS && ledger.read_ns == 3 * SEC / 1000,

@@ -125,8 +125,8 @@ static void *pointers(void *all, size_t nr, size_t size)
 static const char *scaled(double value, const char * const *units, double step)
 {
 	static char text[8][24];
-	static unsigned int turn;
-	char *to = text[turn++ % 8];
+	static unsigned int next;
+	char *to = text[next++ % 8];
 
 	while (units[1] && value >= step) {
 		value /= step;
@@ -168,9 +168,9 @@ static const char *format_first(const struct heap *heap)
 static const char *format_percentile(const uint64_t *lateness, double percent)
 {
 	static char text[8][24];
-	static unsigned int turn;
+	static unsigned int next;
 	uint64_t ns = snapshot_percentile(lateness, percent);
-	char *to = text[turn++ % 8];
+	char *to = text[next++ % 8];
 
 	if (!ns)
 		return "-";

@@ -126,7 +126,7 @@ uint8_t *trace_encode(const struct trace *trace, size_t *size)
 
 		put_number(&buffer, op->time - last);
 		put_number(&buffer, op->timer * 4ULL + op->kind);
-		if (op->kind == TRACE_ARM)
+		if (op->kind == TRACE_START)
 			put_number(&buffer, (uint64_t)span << 1 ^ (uint64_t)(span >> 63));
 		last = op->time;
 	}
@@ -161,7 +161,7 @@ static void get_op(struct buffer *buffer, struct trace *trace, uint64_t *last)
 	if (op.kind > TRACE_EXPIRE || n / 4 >= trace->timers)
 		buffer->error = "an operation is invalid";
 	op.timer = n / 4;
-	if (op.kind == TRACE_ARM) {
+	if (op.kind == TRACE_START) {
 		n = get_number(buffer);
 		op.deadline = (int64_t)(n >> 1 ^ -(n & 1));
 		if (op.deadline > INT64_MAX / 2)

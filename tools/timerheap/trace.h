@@ -13,7 +13,7 @@
  *	number		operations that follow
  *	operations	each: number: nanoseconds since the operation before
  *			      number: timer * 4 + kind
- *			      ARM: number: deadline - time, zigzag
+ *			      START: number: deadline - time, zigzag
  *	8 bytes		FNV-1a over all of the above, little endian
  *
  * Each byte of a number has 7 bits of it, the lowest bits first.  The high bit of the byte is set
@@ -27,11 +27,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum trace_kind { TRACE_ARM, TRACE_CANCEL, TRACE_EXPIRE };
+enum trace_kind { TRACE_START, TRACE_CANCEL, TRACE_EXPIRE };
 
 struct trace_op {
 	uint64_t time;		/* ns since the trace began */
-	int64_t deadline;	/* ARM: ns since the trace began */
+	int64_t deadline;	/* START: ns since the trace began */
 	uint32_t timer;
 	enum trace_kind kind;
 };
