@@ -572,7 +572,7 @@ bool timerheap_release(struct timerheap_timer *timer)
 {
 	struct theap_timer *core = timerheap_core(timer);
 	struct theap_claim claim;
-	bool idle;
+	bool free;
 
 	/*
 	 * @active counts the calls of the function that are pending or in progress.  Release and
@@ -582,17 +582,17 @@ bool timerheap_release(struct timerheap_timer *timer)
 		return false;
 	theap_timer_claim(core, &claim);
 	/* If @bans is not 0, another caller waits for this function, and still uses the timer. */
-	idle = theap_status_is_idle(claim.from) && !timer->bans;
-	if (idle) {
+	free = theap_status_is_unqueued(claim.from) && !timer->bans;
+	if (free) {
 		WRITE_ONCE(timer->again, false);
 		timer->bans += TIMERHEAP_SHUT;
 	}
 	theap_timer_commit(&claim);
-	if (idle) {
+	if (free) {
 		theap_timer_unreserve(core);
 		timerheap_debug_free(timer);
 	}
-	return idle;
+	return free;
 }
 EXPORT_SYMBOL_GPL(timerheap_release);
 

@@ -167,8 +167,8 @@ static void measure_shares(struct __test_metadata *_metadata, struct _test_data_
 		 * first one only in part.  So a measurement must take seconds.  If the clock does
 		 * not count instructions, iterations_beside() takes 200 ms: make the load smaller.
 		 */
-		if ((th_slow() || (load.seconds && !self->exact)) && load.nr > ABUSE_CROWD)
-			load.nr = ABUSE_CROWD;
+		if ((th_slow() || (load.seconds && !self->exact)) && load.nr > ABUSE_MOST)
+			load.nr = ABUSE_MOST;
 		beside_twin = iterations_beside(self, &load, true);
 		left = iterations_beside(self, &load, false);
 		ASSERT_LT(0, beside_twin);
@@ -403,7 +403,7 @@ static void compare_bystanders(struct __test_metadata *_metadata, struct _test_d
  */
 TEST_F_TIMEOUT(abuse, postponed_timers_delay_no_other_user, 240)
 {
-	const int nr = th_slow() ? ABUSE_CROWD : abuse_permitted_slots(self->fd, 2 << 18) / 2;
+	const int nr = th_slow() ? ABUSE_MOST : abuse_permitted_slots(self->fd, 2 << 18) / 2;
 	struct abuse abuses[] = {
 		{ abuse_postpone, nr, 1 % self->cpus, 0, ABUSE_USER },
 		{ abuse_postpone, nr, 2 % self->cpus, 0, ABUSE_USER },
@@ -423,7 +423,7 @@ TEST_F_TIMEOUT(abuse, slot_changed_by_8_threads_delays_no_other_user, 240)
 /* Four users run ten kinds of abuse each, all at once. */
 TEST_F_TIMEOUT(abuse, all_abuse_at_once_delays_no_other_user, 12000)
 {
-	const int many = th_slow() ? ABUSE_CROWD : 1 << 16;
+	const int many = th_slow() ? ABUSE_MOST : 1 << 16;
 	const struct abuse each[] = {
 		{ abuse_read_tickers, 200 },
 		{ abuse_store_ahead, 17 },

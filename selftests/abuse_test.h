@@ -21,7 +21,7 @@
 #include "timerheap_test.h"
 
 #define ABUSERS_MAX	80
-#define ABUSE_CROWD	1000		/* the most timers in an abuser's BATCH, KICK or DRAIN */
+#define ABUSE_MOST	1000		/* the most timers in an abuser's BATCH, KICK or DRAIN */
 #define ABUSE_FILES	(1 << 19)	/* RLIMIT_NOFILE, as systemd sets the hard limit */
 #define ABUSE_USER	65533		/* the first user ID of abusers; the next is 65532 */
 
@@ -214,7 +214,7 @@ static inline void abuse_take_all(struct th_map *map)
  */
 static inline void abuse_start_tickers(struct th_map *map)
 {
-	struct timerheap_op ops[ABUSE_CROWD];
+	struct timerheap_op ops[ABUSE_MOST];
 	struct timerheap_info info;
 	int64_t begin = now() + MSEC;
 
@@ -223,7 +223,7 @@ static inline void abuse_start_tickers(struct th_map *map)
 	for (uint32_t slot = 0; slot < map->nr;) {
 		int n;
 
-		for (n = 0; n < ABUSE_CROWD && slot < map->nr; n++, slot++)
+		for (n = 0; n < ABUSE_MOST && slot < map->nr; n++, slot++)
 			ops[n] = (struct timerheap_op){
 				.op = TIMERHEAP_OP_START, .slot = slot, .flags = TIMERHEAP_ABSTIME,
 				.deadline = begin + slot * info.min_period / map->nr, .period = 1,
@@ -325,24 +325,24 @@ static inline void abuse_move_earlier(const struct abuse *abuse)
 }
 
 /*
- * Store deadlines in ABUSE_CROWD slots and KICK the slots, again and again.  Slot 0 is due @ahead
+ * Store deadlines in ABUSE_MOST slots and KICK the slots, again and again.  Slot 0 is due @ahead
  * ns after the round begins, and each other slot @step ns after the slot before it.
  */
-static inline void abuse_kick_crowd(const struct abuse *abuse, int64_t ahead, int64_t step)
+static inline void abuse_kick_many(const struct abuse *abuse, int64_t ahead, int64_t step)
 {
-	struct th_map map = abuse_map(abuse, ABUSE_CROWD);
-	uint32_t numbers[ABUSE_CROWD];
+	struct th_map map = abuse_map(abuse, ABUSE_MOST);
+	uint32_t numbers[ABUSE_MOST];
 
-	for (int i = 0; i < ABUSE_CROWD; i++)
+	for (int i = 0; i < ABUSE_MOST; i++)
 		numbers[i] = i;
 	abuse_ready(abuse);
 	for (;;) {
 		int64_t first = now() + ahead;
 
-		for (int i = 0; i < ABUSE_CROWD; i++)
+		for (int i = 0; i < ABUSE_MOST; i++)
 			abuse_store(&map.slots[i], first + i * step);
 		if (!abuse->harmless)
-			th_kick(map.fd, numbers, ABUSE_CROWD);
+			th_kick(map.fd, numbers, ABUSE_MOST);
 	}
 }
 
@@ -353,13 +353,13 @@ static inline void abuse_kick_crowd(const struct abuse *abuse, int64_t ahead, in
  */
 static inline void abuse_start_soon(const struct abuse *abuse)
 {
-	abuse_kick_crowd(abuse, MSEC + ABUSE_CROWD * 3 * USEC, -3 * USEC);
+	abuse_kick_many(abuse, MSEC + ABUSE_MOST * 3 * USEC, -3 * USEC);
 }
 
-/* Kick ABUSE_CROWD slots that are due within 1 ms, again and again. */
+/* Kick ABUSE_MOST slots that are due within 1 ms, again and again. */
 static inline void abuse_kick_due(const struct abuse *abuse)
 {
-	abuse_kick_crowd(abuse, 0, USEC);
+	abuse_kick_many(abuse, 0, USEC);
 }
 
 /*
@@ -372,8 +372,8 @@ static inline void abuse_batches(const struct abuse *abuse)
 {
 	const int64_t far = abuse->harmless ? 1000 * SEC : 0;
 	const int batches = 8;
-	struct th_map map = abuse_map(abuse, batches * ABUSE_CROWD);
-	struct timerheap_op ops[ABUSE_CROWD];
+	struct th_map map = abuse_map(abuse, batches * ABUSE_MOST);
+	struct timerheap_op ops[ABUSE_MOST];
 	int64_t at = 0;
 
 	abuse_ready(abuse);
@@ -382,12 +382,12 @@ static inline void abuse_batches(const struct abuse *abuse)
 			;
 		if (at < now() + MSEC)
 			at = now() + MSEC;
-		for (int i = 0; i < ABUSE_CROWD; i++, at += 3 * USEC)
+		for (int i = 0; i < ABUSE_MOST; i++, at += 3 * USEC)
 			ops[i] = (struct timerheap_op){
-				.op = TIMERHEAP_OP_START, .slot = batch * ABUSE_CROWD + i,
+				.op = TIMERHEAP_OP_START, .slot = batch * ABUSE_MOST + i,
 				.flags = TIMERHEAP_ABSTIME, .deadline = at + far,
 			};
-		th_batch(map.fd, ops, ABUSE_CROWD);
+		th_batch(map.fd, ops, ABUSE_MOST);
 	}
 }
 
@@ -399,7 +399,7 @@ static inline void abuse_batches(const struct abuse *abuse)
 static inline void abuse_postpone(const struct abuse *abuse)
 {
 	struct th_map map = abuse_map(abuse, abuse->nr);
-	uint32_t numbers[ABUSE_CROWD];
+	uint32_t numbers[ABUSE_MOST];
 	int64_t ahead = 10 * SEC;
 
 	for (int round = 0;; round++) {
@@ -408,7 +408,7 @@ static inline void abuse_postpone(const struct abuse *abuse)
 		for (uint32_t slot = 0; slot < map.nr;) {
 			int n;
 
-			for (n = 0; n < ABUSE_CROWD && slot < map.nr; n++, slot++) {
+			for (n = 0; n < ABUSE_MOST && slot < map.nr; n++, slot++) {
 				numbers[n] = slot;
 				abuse_store(&map.slots[slot], now() + ahead);
 			}
@@ -421,13 +421,13 @@ static inline void abuse_postpone(const struct abuse *abuse)
 	}
 }
 
-/* Start ABUSE_CROWD timers by BATCH, then stop the pending ones by DRAIN, again and again. */
+/* Start ABUSE_MOST timers by BATCH, then stop the pending ones by DRAIN, again and again. */
 static inline void abuse_start_and_drain(const struct abuse *abuse)
 {
-	struct th_map map = abuse_map(abuse, ABUSE_CROWD);
-	struct timerheap_op ops[ABUSE_CROWD];
+	struct th_map map = abuse_map(abuse, ABUSE_MOST);
+	struct timerheap_op ops[ABUSE_MOST];
 
-	for (int i = 0; i < ABUSE_CROWD; i++)
+	for (int i = 0; i < ABUSE_MOST; i++)
 		ops[i] = (struct timerheap_op){ .op = TIMERHEAP_OP_START, .slot = i,
 						.deadline = i * MSEC };
 	abuse_ready(abuse);
@@ -436,8 +436,8 @@ static inline void abuse_start_and_drain(const struct abuse *abuse)
 
 		if (abuse->harmless)
 			continue;
-		th_batch(map.fd, ops, ABUSE_CROWD);
-		while (first < ABUSE_CROWD && th_drain(map.fd, NULL, ABUSE_CROWD, &first) > 0)
+		th_batch(map.fd, ops, ABUSE_MOST);
+		while (first < ABUSE_MOST && th_drain(map.fd, NULL, ABUSE_MOST, &first) > 0)
 			;
 	}
 }

@@ -334,29 +334,29 @@ static void expect_eperm(void)
 }
 
 /*
- * Start ABUSE_CROWD tickers with a period of 1 ms, and take events for 1 s.
+ * Start ABUSE_MOST tickers with a period of 1 ms, and take events for 1 s.
  * Return: the number of events; 0: an error.
  */
 static uint64_t count_events(int fd)
 {
-	static struct timerheap_event events[ABUSE_CROWD];
-	struct timerheap_op ops[ABUSE_CROWD];
+	static struct timerheap_event events[ABUSE_MOST];
+	struct timerheap_op ops[ABUSE_MOST];
 	uint32_t first = 0;
 	uint64_t count = 0;
 
-	for (int i = 0; i < ABUSE_CROWD; i++)
+	for (int i = 0; i < ABUSE_MOST; i++)
 		ops[i] = (struct timerheap_op){ .op = TIMERHEAP_OP_START, .slot = i,
 						.deadline = i * USEC, .period = MSEC };
-	if (th_batch(fd, ops, ABUSE_CROWD) != ABUSE_CROWD)
+	if (th_batch(fd, ops, ABUSE_MOST) != ABUSE_MOST)
 		return 0;
 	for (int64_t end = now() + SEC; now() < end;) {
-		int n = th_wait_flags(fd, events, ABUSE_CROWD, 1, SEC, 0);
+		int n = th_wait_flags(fd, events, ABUSE_MOST, 1, SEC, 0);
 
 		if (n < 0)
 			return 0;
 		count += n;
 	}
-	while (first < ABUSE_CROWD && th_drain(fd, NULL, ABUSE_CROWD, &first) >= 0)
+	while (first < ABUSE_MOST && th_drain(fd, NULL, ABUSE_MOST, &first) >= 0)
 		;
 	return count;
 }
@@ -367,7 +367,7 @@ static uint64_t count_events(int fd)
  */
 TEST_F_TIMEOUT(fair, unlimited_context_needs_capability_and_has_no_cpu_limit, 120)
 {
-	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = ABUSE_CROWD };
+	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = ABUSE_MOST };
 	struct timerheap_info info;
 	uint64_t limited, unlimited;
 	int64_t min_period;

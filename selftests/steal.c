@@ -591,18 +591,18 @@ static bool still_expires(int fd)
 }
 
 /*
- * Make CPU @thief steal timers of the stuck CPU @owning_cpu, and then make @thief stuck, too.
+ * Make CPU @thief steal timers of the stuck CPU @victim, and then make @thief stuck, too.
  *
- * Start tickers, which are periodic timers, on @owning_cpu.  Their periods are so short that each
+ * Start tickers, which are periodic timers, on @victim.  Their periods are so short that each
  * expiry run uses up the CPU time that the module permits on the run's CPU.  So the module also
- * delays the next run of @thief, and @thief gets stuck before that run.  Make @owning_cpu stuck, so
+ * delays the next run of @thief, and @thief gets stuck before that run.  Make @victim stuck, so
  * that @thief steals the tickers.  A CPU scans for stuck CPUs at the end of its own runs.  So
- * @thief has timers of its own until @owning_cpu recovers.  Then make @thief stuck.
+ * @thief has timers of its own until @victim recovers.  Then make @thief stuck.
  *
  * Return: whether the tickers were stolen, and then expired while @thief was stuck.
  */
 static bool thief_gets_stuck(struct __test_metadata *_metadata, struct _test_data_steal *self,
-			     int owning_cpu, int thief)
+			     int victim, int thief)
 {
 	int fd = th_context(CLOCK_MONOTONIC, SLOTS), checker = th_context(CLOCK_BOOTTIME, SLOTS);
 	uint64_t stolen = since(self).stolen;
@@ -614,15 +614,15 @@ static bool thief_gets_stuck(struct __test_metadata *_metadata, struct _test_dat
 	EXPECT_EQ(0, run_on(thief));
 	for (int i = 0; i < SLOTS; i++)
 		EXPECT_EQ(0, th_start_flags(checker, i, (i + 1) * 3 * SOON / SLOTS, 0, 0));
-	EXPECT_EQ(0, run_on(owning_cpu));
+	EXPECT_EQ(0, run_on(victim));
 	begin = now() + SOON;
 	for (int i = 0; i < SLOTS; i++)
 		EXPECT_EQ(0, th_start_flags(fd, i, begin, 1, TIMERHEAP_ABSTIME));
 	EXPECT_EQ(0, run_on(thief));
-	EXPECT_EQ(0, make_stuck(owning_cpu, 2 * SOON, "softirqs"));
+	EXPECT_EQ(0, make_stuck(victim, 2 * SOON, "softirqs"));
 	EXPECT_LT(0, wait_recovered());
 	ret = stolen < since(self).stolen;
-	EXPECT_EQ(0, run_on(owning_cpu));
+	EXPECT_EQ(0, run_on(victim));
 	EXPECT_EQ(0, make_stuck(thief, STUCK_SPAN, "softirqs"));
 	ret = still_expires(fd) && ret;
 	close(checker);

@@ -181,7 +181,7 @@ struct theap_account *theap_account_alloc(kuid_t uid, bool limited)
 	}
 	mutex_lock(&theap_accounts_lock);
 	account->id = theap_accounts_next++;
-	list_add_tail_rcu(&account->node, &theap_accounts);
+	list_add_tail_rcu(&account->link, &theap_accounts);
 	mutex_unlock(&theap_accounts_lock);
 	return account;
 }
@@ -244,12 +244,12 @@ static void theap_account_keep_figures(struct theap_account *account)
 void theap_account_free(struct theap_account *account)
 {
 	enum theap_clock clock;
-	unsigned int round;
+	unsigned int i;
 
 	if (!account)
 		return;
 	mutex_lock(&theap_accounts_lock);
-	list_del_rcu(&account->node);
+	list_del_rcu(&account->link);
 	theap_account_keep_figures(account);
 	mutex_unlock(&theap_accounts_lock);
 	synchronize_rcu();
@@ -260,7 +260,7 @@ void theap_account_free(struct theap_account *account)
 	 * A queue may be handed over to another CPU while an IPI is on its way.  Then the handler
 	 * of that IPI sends an IPI to the other CPU.  So wait twice.
 	 */
-	for (round = 0; round < 2; round++) {
+	for (i = 0; i < 2; i++) {
 		for (clock = 0; clock < THEAP_CLOCKS; clock++)
 			theap_account_wait_ipis(account->queues[clock]);
 		synchronize_rcu();

@@ -56,7 +56,7 @@ struct theap_usage {
 
 /**
  * struct theap_account - an account
- * @node:     link in the list of accounts (queues.c)
+ * @link:     in the list of accounts (queues.c)
  * @id:       its number; the list is in the order of the numbers
  * @uid:      the user that debugfs shows; INVALID_UID: the kernel
  * @limited:  whether the account has a limit of CPU time
@@ -67,11 +67,11 @@ struct theap_usage {
  * @queues:   for each clock, an array of queues, indexed by the number of the CPU; NULL: the clock
  *            was not needed yet.  An entry is set once, by smp_store_release()
  *
- * All fields but @node, @memory and @queues are constant once the account is in the list.  What
+ * All fields but @link, @memory and @queues are constant once the account is in the list.  What
  * @usage and @nonempty point to is not constant.
  */
 struct theap_account {
-	struct list_head node;
+	struct list_head link;
 	u32 id;
 	kuid_t uid;
 	bool limited;

@@ -27,8 +27,8 @@
  * mostly expires again.
  *
  * Let w be the time until the deadline t of the timer.  Let g be a power of two, in nanoseconds,
- * with w/256 < g <= w/128.  The window of t begins at t, rounded down to a multiple of g, and is g
- * wide.  All deadlines in the window share a bucket.  The bucket is due g before the window begins,
+ * with w/256 < g <= w/128.  The range of t begins at t, rounded down to a multiple of g, and is g
+ * wide.  All deadlines in the range share a bucket.  The bucket is due g before the range begins,
  * so g to 2g before each deadline.
  *
  * When the early bucket is due, a run handles its timers (run.c).  The run drops the stopped ones.
@@ -46,7 +46,7 @@
  * enough buckets are spare.
  *
  * The queue remembers the early bucket that it has chosen last.  So starts with one constant
- * timeout seldom search the hash table: most of their deadlines are in the window of that bucket.
+ * timeout seldom search the hash table: most of their deadlines are in the range of that bucket.
  * A timer with such a deadline joins the bucket even if it is due in less than 134 ms.
  *
  * The owner is the code that holds the lock of the queue.  A transient state of a timer (state.h)
@@ -62,7 +62,7 @@
  * bucket, and then the rest of it.
  *
  * Each bucket has a time @from, before which no timer of the bucket is due.  For an early bucket,
- * @from is the beginning of the window.  For another bucket, @from is the time at which the bucket
+ * @from is the beginning of the range.  For another bucket, @from is the time at which the bucket
  * is due.
  *
  * The timers of an early bucket are usually not due yet, and there may be 10^5 of them.  So other
@@ -560,10 +560,10 @@ void theap_buckets_trim(struct theap_queue *queue, u32 keep)
  */
 bool theap_buckets_clear(struct theap_queue *queue)
 {
-	unsigned int budget = THEAP_BATCH;
+	unsigned int quota = THEAP_BATCH;
 
 	raw_spin_lock_irq(&queue->lock);
-	for (; queue->heap.nr && budget; budget--) {
+	for (; queue->heap.nr && quota; quota--) {
 		struct theap_entry *last = theap_heap_at(&queue->heap,
 							 theap_heap_end(&queue->heap) - 1);
 		struct theap_timer *timer = theap_node_timer(last->node);
@@ -574,7 +574,7 @@ bool theap_buckets_clear(struct theap_queue *queue)
 		__theap_bucket_drop(queue, timer);
 	}
 	raw_spin_unlock_irq(&queue->lock);
-	return !budget;
+	return !quota;
 }
 
 /**

@@ -74,9 +74,9 @@ void theap_buckets_destroy(struct theap_queue *queue);
 
 /*
  * A timer whose deadline is at least this far ahead may get an early bucket: 2^27 ns, 134 ms.  An
- * early bucket is due before its timers (bucket.c).  Their deadlines are in one window, which is at
- * most 1/128 as wide as the time until the deadline.  At 2^27 ns the window is 2^20 ns wide, 1 ms.
- * No window is narrower.
+ * early bucket is due before its timers (bucket.c).  Their deadlines are in one range, which is at
+ * most 1/128 as wide as the time until the deadline.  At 2^27 ns the range is 2^20 ns wide, 1 ms.
+ * No range is narrower.
  */
 #define THEAP_EARLY_SPAN	(128LL << 20)
 
@@ -94,7 +94,7 @@ void theap_buckets_destroy(struct theap_queue *queue);
 
 /*
  * How many spare buckets a queue gets: one for every 16 heap entries and list nodes, so 6 bytes per
- * entry or node; but at least 64, and at most 1024.  Without the lock the answer may be stale.
+ * entry or list node; but at least 64, and at most 1024.  Without the lock the answer may be stale.
  */
 static inline u32 theap_buckets_reserve(const struct theap_queue *queue)
 {

@@ -5,7 +5,7 @@
  * Theory.  Removing the first of n entries sifts an entry down log4(n) levels.  On each level an
  * entry moves, and its timer gets the new position.  If a million entries are due at once, each
  * removal writes 10 entries and 10 timers, in 20 cache lines.  But the due entries are connected:
- * if an entry is due, its parent is due too.  So the extraction begins at the root, and leaves a
+ * if an entry is due, its parent is due too.  So the extraction begins at the top, and leaves a
  * hole for each entry that it takes.  It visits only the groups of four children below holes.  It
  * finds all due entries in the order of positions, and moves none (o: a hole):
  *
@@ -14,7 +14,7 @@
  *	70 60					70 60
  *
  * A hole counts as earlier than every entry, so the array stays a heap.  During the
- * extraction the caller may push and rekey entries: no entry climbs past a hole.  The caller may
+ * extraction the caller may push and rekey entries: no entry sifts up past a hole.  The caller may
  * also remove entries.  theap_extract_next() returns one due entry after the other.  If the caller
  * removes the entry that it returned last, this leaves a hole (theap_extract_remove()).  If the
  * caller removes another entry, the last entry of the heap fills the gap.  If the last position is
@@ -47,7 +47,7 @@
  */
 void theap_extract_begin(struct theap_heap *heap, s64 until)
 {
-	heap->extract_pos = THEAP_ROOT;
+	heap->extract_pos = THEAP_TOP;
 	heap->extract_end = theap_heap_end(heap);
 	heap->extract_until = until;
 }
@@ -80,7 +80,7 @@ static void theap_extract_prefetch(const struct theap_heap *heap, u32 hole)
  */
 static void theap_extract_next_group(struct theap_heap *heap)
 {
-	u32 hole = heap->extract_pos == THEAP_ROOT ? heap->last_hole :
+	u32 hole = heap->extract_pos == THEAP_TOP ? heap->last_hole :
 		   theap_heap_at(heap, theap_heap_parent(heap->extract_pos))->hole.after;
 	u32 after;
 
@@ -100,7 +100,7 @@ static void theap_extract_next_group(struct theap_heap *heap)
  */
 static __always_inline bool theap_extract_step(struct theap_heap *heap, u32 end)
 {
-	if (heap->extract_pos != THEAP_ROOT && (heap->extract_pos + 1) % 4 &&
+	if (heap->extract_pos != THEAP_TOP && (heap->extract_pos + 1) % 4 &&
 	    heap->extract_pos + 1 < end) {
 		heap->extract_pos++;
 		return false;
@@ -126,18 +126,18 @@ void theap_extract_skip(struct theap_heap *heap)
 
 /**
  * theap_extract_next - go on to the next due entry
- * @heap:   under extraction
- * @now:    the current time; after a clock step back, it may be before the @until of
- *          theap_extract_begin()
- * @budget: the most groups of four children to visit; reduced by those visited
+ * @heap:  under extraction
+ * @now:   the current time; after a clock step back, it may be before the @until of
+ *         theap_extract_begin()
+ * @quota: the most groups of four children to visit; reduced by those visited
  *
  * The caller may extract the entry with theap_extract_remove(), or rekey it.  A rekey may
  * move another entry to this position, so the next call visits the position again.
  *
- * Return: the entry; NULL if the budget is spent or the extraction is over.
+ * Return: the entry; NULL if the quota is used up or the extraction is over.
  */
 struct theap_entry *theap_extract_next(struct theap_heap *heap, s64 now,
-				       unsigned int *budget)
+				       unsigned int *quota)
 {
 	s64 until = min(now, heap->extract_until);
 	u32 end = theap_extract_end(heap);
@@ -145,13 +145,13 @@ struct theap_entry *theap_extract_next(struct theap_heap *heap, s64 now,
 	/* The heap may have shrunk since the last call, so that it ends before this position. */
 	if (heap->extract_pos >= end)
 		heap->extract_pos = THEAP_NO_POS;
-	while (heap->extract_pos && *budget) {
+	while (heap->extract_pos && *quota) {
 		struct theap_entry *entry = theap_heap_at(heap, heap->extract_pos);
 
 		if (entry->when != THEAP_HOLE && entry->when <= until)
 			return entry;
 		if (theap_extract_step(heap, end))
-			(*budget)--;
+			(*quota)--;
 	}
 	return NULL;
 }
@@ -176,22 +176,22 @@ void theap_extract_remove(struct theap_heap *heap)
 
 /**
  * theap_heap_drop_last_holes - drop holes until the last position has an entry
- * @heap:   with or without holes
- * @budget: the most holes to drop; reduced by those dropped
+ * @heap:  with or without holes
+ * @quota: the most holes to drop; reduced by those dropped
  *
  * theap_heap_remove() needs an entry at the last position.
  *
  * Return: true if the last position has an entry or the heap is empty; false if the
- * budget is spent.
+ * quota is used up.
  */
-bool theap_heap_drop_last_holes(struct theap_heap *heap, unsigned int *budget)
+bool theap_heap_drop_last_holes(struct theap_heap *heap, unsigned int *quota)
 {
 	while (heap->last_hole && heap->last_hole + 1 == theap_heap_end(heap)) {
 		u32 before = theap_heap_at(heap, heap->last_hole)->hole.before;
 
-		if (!*budget)
+		if (!*quota)
 			return false;
-		(*budget)--;
+		(*quota)--;
 		theap_heap_pop_last(heap);
 		heap->last_hole = before;
 		/* @before is the last hole now: no hole follows it. */

@@ -7,10 +7,10 @@
 
 void theap_extract_begin(struct theap_heap *heap, s64 until);
 struct theap_entry *theap_extract_next(struct theap_heap *heap, s64 now,
-				       unsigned int *budget);
+				       unsigned int *quota);
 void theap_extract_skip(struct theap_heap *heap);
 void theap_extract_remove(struct theap_heap *heap);
-bool theap_heap_drop_last_holes(struct theap_heap *heap, unsigned int *budget);
+bool theap_heap_drop_last_holes(struct theap_heap *heap, unsigned int *quota);
 bool theap_heap_close_hole(struct theap_heap *heap);
 void __theap_heap_make_room(struct theap_heap *heap, u32 nr);
 

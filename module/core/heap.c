@@ -7,7 +7,7 @@
  * the end, the sifted entry is stored once, into the gap.
  *
  * Three entries in four are leaves.  So if deadlines are random, about three in four pushed entries
- * stay leaves, and a pushed entry climbs 1/3 of a level on average.  A removal from the top
+ * stay leaves, and a pushed entry sifts up 1/3 of a level on average.  A removal from the top
  * sifts an entry down by nearly all log4(n) levels: 10 for a million.
  */
 #include <linux/gfp.h>
@@ -33,7 +33,7 @@ static void theap_heap_store(struct theap_heap *heap, u32 pos, s64 when,
 /* Move the gap at @pos up until its parent is not later than @when.  Return: the gap's position. */
 static u32 theap_heap_sift_up(struct theap_heap *heap, u32 pos, s64 when)
 {
-	while (pos > THEAP_ROOT) {
+	while (pos > THEAP_TOP) {
 		u32 parent = theap_heap_parent(pos);
 		struct theap_entry *entry = theap_heap_at(heap, parent);
 
@@ -242,9 +242,9 @@ void theap_heap_grow(struct theap_heap *heap, struct theap_growth *growth)
  */
 bool theap_heap_may_shrink(const struct theap_heap *heap, u32 keep)
 {
-	u32 used = max(theap_heap_end(heap) + heap->nr_list_nodes, THEAP_ROOT + keep);
+	u32 used = max(theap_heap_end(heap) + heap->nr_list_nodes, THEAP_TOP + keep);
 
-	return heap->segments > (used > THEAP_ROOT ?
+	return heap->segments > (used > THEAP_TOP ?
 				 DIV_ROUND_UP(used, THEAP_SEGMENT_ENTRIES) + 1 : 0);
 }
 

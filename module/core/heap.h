@@ -2,10 +2,10 @@
 /*
  * A quaternary min-heap in segments.
  *
- * Theory.  A node of the heap has four children instead of two.  The heap is
+ * Theory.  An entry of the heap has four children instead of two.  The heap is
  * half as deep as a binary one, and a step down compares four entries of one
  * cache line.  An entry is 16 bytes, so a group of four fills a line of 64 bytes
- * if the group is aligned.  To align all groups, the root has position 3.  Its
+ * if the group is aligned.  To align all groups, the top has position 3.  Its
  * children have positions 4 to 7, their children 8 to 23, and so on.  The children
  * of position p begin at 4(p - 2), a multiple of four.  The parent of p is p/4 + 2.
  *
@@ -40,7 +40,7 @@
 
 #define THEAP_HOLE		S64_MIN		/* key of the hole that an extracted entry leaves
 						 * (extract.c): before any deadline */
-#define THEAP_ROOT		3U
+#define THEAP_TOP		3U
 #define THEAP_NO_POS		0U
 #define THEAP_SEGMENT_SHIFT	10
 #define THEAP_SEGMENT_ENTRIES	(1U << THEAP_SEGMENT_SHIFT)
@@ -126,7 +126,7 @@ static inline u32 theap_heap_child(u32 pos)
 /* Return: the first position behind the last entry. */
 static inline u32 theap_heap_end(const struct theap_heap *heap)
 {
-	return THEAP_ROOT + heap->nr;
+	return THEAP_TOP + heap->nr;
 }
 
 /* Take the last position from the heap.  Return: that position, whose content remains. */

@@ -29,8 +29,9 @@
  * A CPU that goes offline hands over its queues early, while it still runs tasks and softirqs.
  * Its tasks start timers as before.  The new CPU of the queue is notified of them.
  *
- * A cpuset partition may isolate a CPU while the machine runs, or release it.  Then the ranks
- * change.  The queues of users leave a CPU that becomes isolated, and return when it is released.
+ * A cpuset partition may isolate a CPU while the machine runs, or end the isolation.  Then the
+ * ranks change.  The queues of users leave a CPU that becomes isolated, and return when the
+ * isolation ends.
  *
  * A pinned queue does not leave: an isolated CPU has rank 0 for a pinned queue of its own.  All
  * queues of the kernel's account are pinned.  The call SETUP pins the queue of a CPU if a program
@@ -160,7 +161,7 @@ static void theap_queues_place(void)
 	enum theap_clock clock;
 	unsigned int i;
 
-	list_for_each_entry(account, &theap_accounts, node) {
+	list_for_each_entry(account, &theap_accounts, link) {
 		for (clock = 0; clock < THEAP_CLOCKS; clock++)
 			for (i = 0; account->queues[clock] && i < theap_queues_nr(); i++)
 				theap_queue_place(account->queues[clock][i]);

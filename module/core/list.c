@@ -7,7 +7,7 @@
  * are in a list node of 16 bytes, which replaces the heap entry of the timer.  Links
  * are positions, and each timer knows the position of its list node:
  *
- *	root                      end           list_nodes
+ *	top                       end           list_nodes
  *	  | heap entries, in order |    free    | list nodes, any order |  free  |
  *
  * A list is a circle that includes a list node for its head.  So a member can be removed
@@ -162,7 +162,7 @@ static bool theap_list_compact(struct theap_heap *heap)
  * @keep:   as for theap_heap_may_shrink()
  * @growth: receives the segment; unchanged if the call gives up none
  *
- * If the last segment has list nodes, a call only moves a batch of them to lower positions.
+ * If the last segment has list nodes, a call only moves some of them to lower positions.
  *
  * Return: true: the call has given up a segment or moved list nodes: call again; false: the heap
  * has no segment to give up.

@@ -14,7 +14,7 @@
  *
  * The expiry run (run.c) adds the fourth operation: expire.
  *
- * The work under the lock is bounded, since adjust and clean have a budget.
+ * The work under the lock is bounded, since adjust and clean have a quota: a number of timers.
  *
  * A deleted timer is one that was stopped.  It stays in the heap until its entry is at the top or
  * due, unless the timer is started again or freed before.  Go's runtime searches its heap for
@@ -23,7 +23,7 @@
  * still exists, or to a bucket, which is a group of timers that share an entry.  A start of that
  * timer uses the entry again, and a timer that is freed is dequeued first.  So a heap has at most
  * one entry for each existing timer and bucket.  If the inbox links a deleted timer, the timer must
- * not be dequeued yet, since a dequeued timer may be freed.  So __theap_remove() requeues it at
+ * not be dequeued yet, since a dequeued timer may be freed.  So __theap_remove() rekeys it to
  * THEAP_NEVER, where it seldom gets to the top.  Then the timer may stay in the heap until it is
  * started again or freed.
  */
@@ -147,7 +147,7 @@ static void __theap_adjust_one(struct theap_queue *queue, struct theap_timer *ti
  * The number of timers whose heap entries are prefetched together: enough that the first entry is
  * in the cache before its timer is adjusted.
  */
-#define THEAP_PREFETCH_BATCH	16
+#define THEAP_PREFETCH_MAX	16
 
 /*
  * Call __theap_adjust_one() for up to @most timers of the queue's list @drained: the timers that
@@ -159,10 +159,10 @@ static void __theap_adjust_one(struct theap_queue *queue, struct theap_timer *ti
  *
  * Return: the number of timers handled.
  */
-static unsigned int __theap_adjust_batch(struct theap_queue *queue, unsigned int most)
+static unsigned int __theap_adjust_some(struct theap_queue *queue, unsigned int most)
 	__must_hold(&queue->lock)
 {
-	struct theap_timer *timers[THEAP_PREFETCH_BATCH];
+	struct theap_timer *timers[THEAP_PREFETCH_MAX];
 	unsigned int i, nr;
 
 	for (nr = 0; queue->drained && nr < most; nr++) {
@@ -187,7 +187,7 @@ static void __theap_retry_claimed(struct theap_queue *queue)
 {
 	unsigned int nr;
 
-	for (nr = 0; queue->claimed && nr < THEAP_PREFETCH_BATCH; nr++) {
+	for (nr = 0; queue->claimed && nr < THEAP_PREFETCH_MAX; nr++) {
 		struct llist_node *node = queue->claimed;
 
 		queue->claimed = node->next;
@@ -209,16 +209,16 @@ static bool __theap_adjusted(struct theap_queue *queue)
 
 /**
  * __theap_adjust - requeue the timers that were moved earlier
- * @queue:  locked by the caller
- * @budget: the most timers to handle; reduced by those handled
+ * @queue: locked by the caller
+ * @quota: the most timers to handle; reduced by those handled
  *
  * Costs O(log n) for each timer that was moved, and nothing for the others.  Leave a timer that
  * another CPU keeps claimed (in MODIFYING) in @claimed: the next calls try it again.
  *
- * Return: whether the inbox is empty; false if the budget was spent before.  On a manual clock also
- * false while @claimed has timers.
+ * Return: whether the inbox is empty; false if the quota was used up before.  On a manual clock
+ * also false while @claimed has timers.
  */
-bool __theap_adjust(struct theap_queue *queue, unsigned int *budget)
+bool __theap_adjust(struct theap_queue *queue, unsigned int *quota)
 {
 	lockdep_assert_held(&queue->lock);
 	__theap_retry_claimed(queue);
@@ -245,29 +245,29 @@ bool __theap_adjust(struct theap_queue *queue, unsigned int *budget)
 			if (!queue->drained)
 				return __theap_adjusted(queue);
 		}
-		if (!*budget)
+		if (!*quota)
 			return false;
-		*budget -= __theap_adjust_batch(queue, min_t(unsigned int, *budget,
-							     THEAP_PREFETCH_BATCH));
+		*quota -= __theap_adjust_some(queue, min_t(unsigned int, *quota,
+							    THEAP_PREFETCH_MAX));
 	}
 }
 
 /**
  * __theap_clean - make the top of the heap valid
- * @queue:  locked by the caller
- * @budget: the most timers to handle; reduced by those handled
+ * @queue: locked by the caller
+ * @quota: the most timers to handle; reduced by those handled
  *
- * Return: the timer at the top, which was WAITING.  NULL if the heap is empty, if the budget is
- * spent, or if a bulk extraction, which takes all due entries (extract.c), has not ended.
+ * Return: the timer at the top, which was WAITING.  NULL if the heap is empty, or if the quota is
+ * used up.  Also NULL if a bulk extraction, which takes all due entries (extract.c), has not ended.
  */
-struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *budget)
+struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *quota)
 {
 	lockdep_assert_held(&queue->lock);
 	/* The top may be a hole that an extraction has left: the current or next run closes it. */
 	if (theap_heap_is_extracting(&queue->heap))
 		return NULL;
-	while (queue->heap.nr && *budget) {
-		struct theap_entry *top = theap_heap_at(&queue->heap, THEAP_ROOT);
+	while (queue->heap.nr && *quota) {
+		struct theap_entry *top = theap_heap_at(&queue->heap, THEAP_TOP);
 		struct theap_timer *timer = theap_node_timer(top->node);
 		enum theap_status status = theap_status(&timer->status);
 
@@ -276,24 +276,24 @@ struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *budge
 			return timer;
 		case THEAP_DELETED:
 			__theap_remove(queue, timer);
-			(*budget)--;
+			(*quota)--;
 			break;
 		case THEAP_MODIFIED_EARLIER:
 		case THEAP_MODIFIED_LATER:
 			__theap_requeue(queue, timer, status);
-			(*budget)--;
+			(*quota)--;
 			break;
 		case THEAP_MODIFYING:
 			/*
 			 * Another CPU modifies the timer.  That is short, but other CPUs may modify
-			 * the timer next.  So each step of the wait uses the budget.
+			 * the timer next.  So each step of the wait uses the quota.
 			 */
 			theap_relax();
-			(*budget)--;
+			(*quota)--;
 			break;
 		default:
 			WARN_ONCE(1, "timerheap: state %d in a heap\n", status);
-			*budget = 0;
+			*quota = 0;
 		}
 	}
 	return NULL;
@@ -322,7 +322,7 @@ bool __theap_settle(struct theap_queue *queue)
 	if (queue->drained || theap_heap_is_extracting(&queue->heap))
 		first = 0;
 	else if (queue->heap.nr)
-		first = theap_heap_at(&queue->heap, THEAP_ROOT)->when;
+		first = theap_heap_at(&queue->heap, THEAP_TOP)->when;
 	if (queue->claimed)
 		first = min_t(s64, first, queue->clock == THEAP_MANUAL ? 0 :
 					  theap_queue_now(queue) + THEAP_CLAIM_DELAY);

@@ -8,9 +8,9 @@
 #include "extract.h"
 #include "queue.h"
 
-bool __theap_adjust(struct theap_queue *queue, unsigned int *budget)
+bool __theap_adjust(struct theap_queue *queue, unsigned int *quota)
 	__must_hold(&queue->lock);
-struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *budget)
+struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *quota)
 	__must_hold(&queue->lock);
 void __theap_remove(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock);
@@ -37,7 +37,7 @@ static inline bool __theap_is_settled(struct theap_queue *queue)
 		return false;
 	if (!heap->nr)
 		return true;
-	top = theap_node_timer(theap_heap_at(heap, THEAP_ROOT)->node);
+	top = theap_node_timer(theap_heap_at(heap, THEAP_TOP)->node);
 	return theap_status(&top->status) == THEAP_WAITING;
 }
 

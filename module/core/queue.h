@@ -232,9 +232,9 @@ struct theap_queue {
 	raw_spinlock_t lock ____cacheline_aligned_in_smp;
 	struct theap_heap heap;		/* Q */
 	struct theap_buckets buckets;	/* Q */
-	struct llist_node *drained;	/* Q: inbox entries that were drained and are not
+	struct llist_node *drained;	/* Q: timers that were drained from the inbox and are not
 					 * handled yet */
-	struct llist_node *claimed;	/* Q: drained entries that the owner could not handle,
+	struct llist_node *claimed;	/* Q: drained timers that the owner could not handle,
 					 * since other CPUs had the timers in MODIFYING: it tries
 					 * them again soon */
 	s64 deferred;			/* Q: the time to which a run last deferred a due timer.
@@ -253,7 +253,7 @@ struct theap_queue {
 	atomic64_t earliest;		/* A: earliest deadline in the inbox; 0: the inbox
 					 * is long, and a run is wanted at once;
 					 * THEAP_NEVER: none */
-	atomic_t inbox_len;		/* A: entries added to the inbox since the owner
+	atomic_t inbox_len;		/* A: timers added to the inbox since the owner
 					 * last drained it */
 	atomic_t ipi_pending;		/* A: 1: the IPI @csd is on its way to the CPU @cpu */
 	atomic_t reserved;		/* A: reserved positions of the heap; increased only under
@@ -305,7 +305,7 @@ static inline struct theap_timer *theap_node_timer(struct theap_node *node)
 static inline bool __theap_queue_has_room(struct theap_queue *queue, u32 nr)
 	__must_hold(&queue->lock)
 {
-	return (u64)THEAP_ROOT + (u32)atomic_read(&queue->reserved) + nr <=
+	return (u64)THEAP_TOP + (u32)atomic_read(&queue->reserved) + nr <=
 	       theap_heap_capacity(&queue->heap);
 }
 

@@ -113,7 +113,7 @@ struct theap_account *theap_accounts_from(u32 id)
 {
 	struct theap_account *account;
 
-	list_for_each_entry_rcu(account, &theap_accounts, node)
+	list_for_each_entry_rcu(account, &theap_accounts, link)
 		if (account->id >= id)
 			return account;
 	return NULL;
@@ -135,7 +135,7 @@ struct theap_queue *theap_queues_next(struct theap_cursor *at)
 		return NULL;
 	if (account->id != at->id)
 		at->bit = 0;
-	list_for_each_entry_from_rcu(account, &theap_accounts, node) {
+	list_for_each_entry_from_rcu(account, &theap_accounts, link) {
 		/* Another CPU may change a bit: the next scan sees what this one misses. */
 		bit = data_race(find_next_bit(account->nonempty, bits, at->bit));
 		at->account = account;

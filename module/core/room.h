@@ -32,7 +32,7 @@ void theap_room_detach(struct theap_queue *queue);
 static inline bool theap_queue_is_sparse(const struct theap_queue *queue)
 {
 	u32 segments = theap_counter(queue->heap.segments);
-	u64 reserved = THEAP_ROOT + (u32)atomic_read(&queue->reserved);
+	u64 reserved = THEAP_TOP + (u32)atomic_read(&queue->reserved);
 
 	return queue->clock != THEAP_MANUAL &&
 	       (theap_queue_has_spare_buckets(queue, theap_buckets_kept(queue)) ||

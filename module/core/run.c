@@ -142,7 +142,7 @@ static noinline void __theap_expire(struct theap_queue *queue, struct theap_run 
 	 * expires again.  So it gets a heap entry of its own, or shares a bucket with timers that
 	 * have the same next deadline.
 	 */
-	ticker = (expiry.call || expiry.expirations) && !expiry.idle && !timer->slack;
+	ticker = (expiry.call || expiry.expirations) && !expiry.linger && !timer->slack;
 	__theap_reinsert(queue, timer, theap_timer_round(timer, next), !ticker);
 	theap_running_to_waiting(&timer->status);
 }
@@ -222,7 +222,7 @@ static void __theap_run_one(struct theap_queue *queue, struct theap_run *run,
 	case THEAP_MODIFYING:
 		/*
 		 * Another CPU changes the timer: wait for a moment.  The caller then tries the
-		 * timer again.  Each try uses up budget of the batch, which bounds the wait.
+		 * timer again.  Each try takes 1 of the quota of the batch, which bounds the wait.
 		 */
 		theap_relax();
 		break;
@@ -241,21 +241,21 @@ static void __theap_run_one(struct theap_queue *queue, struct theap_run *run,
  * bucket is due before @from.  If @from has passed, timers of the bucket may be due, so only
  * entries that are due before @from are handled first.
  *
- * @budget is not 0: each timer takes 1 of it, and so does an empty bucket.
- * Return: true: go on with other entries; false: timers of the bucket have spent the budget, and
+ * @quota is not 0: each timer takes 1 of it, and so does an empty bucket.
+ * Return: true: go on with other entries; false: timers of the bucket have used up the quota, and
  * the bucket has more.
  */
 static bool __theap_run_bucket(struct theap_queue *queue, struct theap_run *run,
-			       struct theap_timer *bucket, unsigned int *budget)
+			       struct theap_timer *bucket, unsigned int *quota)
 	__must_hold(&queue->lock)
 {
 	s64 from = __theap_bucket_close(queue, bucket);
 	unsigned int share = THEAP_EARLY_SHARE;
 
-	while (*budget) {
+	while (*quota) {
 		struct theap_timer *timer = __theap_bucket_first(queue, bucket);
 
-		(*budget)--;
+		(*quota)--;
 		if (!timer) {
 			__theap_bucket_drop(queue, bucket);
 			return true;
@@ -282,32 +282,32 @@ static bool __theap_run_bucket(struct theap_queue *queue, struct theap_run *run,
  * Continue the bulk extraction (extract.c): handle the due heap entries.  Each entry that leaves
  * the heap leaves a hole.  After the last entry, close the holes.
  *
- * A bucket may have more timers than the budget allows.  Then skip the bucket: the next batches
+ * A bucket may have more timers than the quota allows.  Then skip the bucket: the next batches
  * handle timers at later positions that are due before the bucket, and a later extraction handles
  * the rest of the bucket.  Without the skip, such timers would wait for the whole bucket.
  *
- * Return: true: the extraction is over; false: the budget is spent before that.
+ * Return: true: the extraction is over; false: the quota is used up before that.
  */
 static bool __theap_run_extract(struct theap_queue *queue, struct theap_run *run,
-				unsigned int *budget)
+				unsigned int *quota)
 	__must_hold(&queue->lock)
 {
 	struct theap_entry *entry;
 
-	while ((entry = theap_extract_next(&queue->heap, run->now, budget))) {
+	while ((entry = theap_extract_next(&queue->heap, run->now, quota))) {
 		struct theap_timer *timer = theap_node_timer(entry->node);
 
 		if (!theap_timer_is_bucket(timer)) {
-			(*budget)--;
+			(*quota)--;
 			__theap_run_one(queue, run, timer);
-		} else if (!__theap_run_bucket(queue, run, timer, budget)) {
+		} else if (!__theap_run_bucket(queue, run, timer, quota)) {
 			theap_extract_skip(&queue->heap);
 			return false;
 		}
 	}
-	while (*budget && theap_heap_is_extracting(&queue->heap)) {
+	while (*quota && theap_heap_is_extracting(&queue->heap)) {
 		theap_heap_close_hole(&queue->heap);
-		(*budget)--;
+		(*quota)--;
 	}
 	return !theap_extract_is_on(&queue->heap);
 }
@@ -318,7 +318,7 @@ static bool __theap_run_extract(struct theap_queue *queue, struct theap_run *run
  * Insertion sort, since the timers are few and nearly in order.  If more timers are due
  * than fit one batch, a bulk extraction (extract.c) lasts for several batches.  The caller sorts at
  * most the last one.  In the other batches the timers stay in the order of their heap positions,
- * from the root of the heap down.  To sort these batches, too, would take a fifth of the time of
+ * from the top of the heap down.  To sort these batches, too, would take a fifth of the time of
  * the run.
  */
 static void theap_run_sort(struct theap_run *run)
@@ -356,7 +356,7 @@ static void theap_run_advance_manual(struct theap_run *run, s64 first)
  */
 static bool theap_run_collect(struct theap_queue *queue, struct theap_run *run)
 {
-	unsigned int budget = THEAP_BATCH, moves = THEAP_BATCH / 2;
+	unsigned int quota = THEAP_BATCH, moves = THEAP_BATCH / 2;
 	bool more = true, sort = true;
 	unsigned long flags;
 
@@ -368,19 +368,19 @@ static bool theap_run_collect(struct theap_queue *queue, struct theap_run *run)
 	__theap_buckets_set_now(queue, run->now);
 	do {
 		bool empty = __theap_adjust(queue, &moves);
-		struct theap_timer *timer = __theap_clean(queue, &budget);
+		struct theap_timer *timer = __theap_clean(queue, &quota);
 
 		if (timer && empty)
 			theap_run_advance_manual(run, timer->when);
 		if (timer && timer->when <= run->now)
 			theap_extract_begin(&queue->heap, run->now);
 		if (theap_heap_is_extracting(&queue->heap)) {
-			sort = __theap_run_extract(queue, run, &budget);
+			sort = __theap_run_extract(queue, run, &quota);
 		} else if (timer || !queue->heap.nr) {
 			more = !empty;
 			break;
 		}
-	} while (budget);
+	} while (quota);
 	/* If nothing has expired since the run began, a manual clock stays where it was. */
 	if (queue->clock == THEAP_MANUAL && run->expirations)
 		theap_queue_set_now(queue, run->now);

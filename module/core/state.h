@@ -81,7 +81,7 @@ static inline enum theap_status theap_status(const atomic_t *status)
 }
 
 /* The timer is not queued, and no code changes it now.  Its function may still run. */
-static inline bool theap_status_is_idle(enum theap_status s)
+static inline bool theap_status_is_unqueued(enum theap_status s)
 {
 	return s == THEAP_NO_STATUS || s == THEAP_REMOVED;
 }
@@ -178,7 +178,7 @@ static inline void theap_running_to_no_status(atomic_t *status)
 	__theap_leave(status, THEAP_RUNNING, THEAP_NO_STATUS);
 }
 
-/* RUNNING -> WAITING: requeue the timer; in 50 us if another run has yet to call its function */
+/* RUNNING -> WAITING: requeue the timer, or defer it: another run has yet to call its function */
 static inline void theap_running_to_waiting(atomic_t *status)
 {
 	__theap_leave(status, THEAP_RUNNING, THEAP_WAITING);

@@ -80,7 +80,7 @@
 #include "verify.h"
 
 /*
- * If the inbox, the list of timers that were moved earlier, has 256 entries, a run of the queue
+ * If the inbox, the list of timers that were moved earlier, has 256 timers, a run of the queue
  * begins at once and requeues them.  In a heap of a million that takes 20 us (queue.h): the heap
  * entries of these timers sift up, which is cheaper than sifting down.
  */
@@ -88,7 +88,7 @@
 
 /*
  * The inbox is the list of timers that were moved to an earlier deadline.  A run requeues these
- * timers.  But a caller that adds the 16th entry, the 32nd and so on, requeues up to 16 timers if
+ * timers.  But a caller that adds the 16th timer, the 32nd and so on, requeues up to 16 timers if
  * the queue's lock is free.  The caller's work takes 1.3 us, with interrupts off.
  */
 #define THEAP_INBOX_DRAIN	16
@@ -105,14 +105,14 @@
  * takes two locks and about 1 us.  So CPUs that modify the same timers in turn spend at most 1 % of
  * their time on moves.
  */
-#define THEAP_MOVE_GAP		(100 * NSEC_PER_USEC)
+#define THEAP_MOVE_INTERVAL	(100 * NSEC_PER_USEC)
 #define THEAP_MOVE_BURST	200
 
 /*
  * The time from which a CPU may move the next timer, on CLOCK_MONOTONIC.  Each try to move a timer
- * adds THEAP_MOVE_GAP, even if the try fails.  If the time is long ago, the try first raises it to
- * THEAP_MOVE_BURST - 1 gaps ago.  So after a pause, a CPU may try THEAP_MOVE_BURST moves at once.
- * Each CPU writes its own variable, with interrupts off.
+ * adds THEAP_MOVE_INTERVAL, even if the try fails.  If the time is long ago, the try first raises
+ * it to THEAP_MOVE_BURST - 1 intervals ago.  So after 20 ms without a try, a CPU may try
+ * THEAP_MOVE_BURST moves at once.  Each CPU writes its own variable, with interrupts off.
  */
 static DEFINE_PER_CPU(u64, theap_move_next);
 
@@ -135,7 +135,7 @@ void theap_timer_init(struct theap_timer *timer, const struct theap_timer_ops *o
 	timer->active = 0;
 	timer->slack = 0;
 	timer->slack_shift = 0;
-	timer->owner_count = 0;
+	timer->private_count = 0;
 	trace_timerheap_init(timer);
 }
 
@@ -176,7 +176,7 @@ void theap_timer_claim(struct theap_timer *timer, struct theap_claim *claim)
  * Add the timer to the inbox, the list of timers to be moved earlier, unless it is there already.
  * Lower @earliest, the first deadline in the inbox, to the timer's new deadline @when.
  *
- * At THEAP_INBOX_MAX entries lower @earliest to 0: then the hrtimer is due, and the owning CPU
+ * At THEAP_INBOX_MAX timers lower @earliest to 0: then the hrtimer is due, and the owning CPU
  * begins a run at once, which drains the inbox.
  */
 static void theap_timer_to_inbox(struct theap_claim *claim, s64 when)
@@ -241,10 +241,10 @@ static void __theap_timer_enqueue(struct theap_claim *claim, struct theap_queue 
 	__must_hold(&queue->lock)
 {
 	bool settled = __theap_is_settled(queue), lowered = false;
-	unsigned int budget = THEAP_PUSH_CLEAN;
+	unsigned int quota = THEAP_PUSH_CLEAN;
 
 	if (!settled)
-		__theap_clean(queue, &budget);
+		__theap_clean(queue, &quota);
 	__theap_enqueue(queue, claim->timer, when);
 	queue->count.started++;
 	claim->queue = queue;
@@ -257,7 +257,7 @@ static void __theap_timer_enqueue(struct theap_claim *claim, struct theap_queue 
 	 */
 	if (unlikely(queue->buckets.wanted) && !claim->grow)
 		claim->grow = queue;
-	if (!settled || theap_heap_at(&queue->heap, THEAP_ROOT)->when < queue->first)
+	if (!settled || theap_heap_at(&queue->heap, THEAP_TOP)->when < queue->first)
 		lowered = __theap_settle(queue);
 	else if (theap_verify)
 		__theap_verify(queue);
@@ -350,10 +350,10 @@ static bool theap_timer_move(struct theap_claim *claim, const struct theap_place
 		return false;
 	now = ktime_get_ns();
 	next = max_t(u64, this_cpu_read(theap_move_next),
-		     now - (THEAP_MOVE_BURST - 1) * THEAP_MOVE_GAP);
+		     now - (THEAP_MOVE_BURST - 1) * THEAP_MOVE_INTERVAL);
 	if (next > now)
 		return false;
-	this_cpu_write(theap_move_next, next + THEAP_MOVE_GAP);
+	this_cpu_write(theap_move_next, next + THEAP_MOVE_INTERVAL);
 	if (!raw_spin_trylock(&queue->lock))
 		return false;
 	moved = __theap_queue_has_room(queue, 1) && __theap_timer_leave(timer);
@@ -389,7 +389,7 @@ int theap_timer_schedule(struct theap_claim *claim, const struct theap_placement
 	struct theap_timer *timer = claim->timer;
 
 	when = theap_timer_round(timer, when);
-	if (theap_status_is_idle(claim->to))
+	if (theap_status_is_unqueued(claim->to))
 		return theap_timer_push(claim, placement, when);
 	if (unlikely(theap_queue_is_foreign(claim->queue)) &&
 	    theap_timer_move(claim, placement, when))
@@ -421,18 +421,18 @@ void theap_timer_cancel(struct theap_claim *claim)
 }
 
 /*
- * Drain up to 16 inbox entries if the queue lock is free.  If the inbox reached THEAP_INBOX_MAX
- * entries, a run would begin on the owning CPU, which costs that CPU an interrupt.
+ * Drain up to 16 timers of the inbox if the queue lock is free.  If the inbox reached
+ * THEAP_INBOX_MAX timers, a run would begin on the owning CPU, which costs that CPU an interrupt.
  *
  * Context: interrupts are off.
  */
 static void theap_queue_drain_inbox(struct theap_queue *queue)
 {
-	unsigned int budget = THEAP_INBOX_DRAIN;
+	unsigned int quota = THEAP_INBOX_DRAIN;
 
 	if (!raw_spin_trylock(&queue->lock))
 		return;
-	__theap_adjust(queue, &budget);
+	__theap_adjust(queue, &quota);
 	__theap_settle(queue);
 	raw_spin_unlock(&queue->lock);
 }
@@ -499,21 +499,21 @@ static bool theap_timer_dequeue(struct theap_queue *queue, struct theap_timer *t
 	 * for holes is higher than that for timers, since dropping a hole costs a tenth of
 	 * extracting an entry.
 	 */
-	unsigned int budget = THEAP_BATCH, holes = 16 * THEAP_BATCH;
+	unsigned int quota = THEAP_BATCH, holes = 16 * THEAP_BATCH;
 	bool out = false;
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&queue->lock, flags);
 	if (timer->queue == queue) {
-		__theap_adjust(queue, &budget);
+		__theap_adjust(queue, &quota);
 		if (theap_heap_drop_last_holes(&queue->heap, &holes))
 			__theap_remove(queue, timer);
 		/*
 		 * A run that expires the timer raises @active and sets the new state before it
-		 * releases this lock.  So if the state is idle here (the timer is not queued),
-		 * @active counts each call of the function that is to come.
+		 * releases this lock.  So if the timer is unqueued here, @active counts each call
+		 * of the function that is to come.
 		 */
-		out = theap_status_is_idle(theap_status(&timer->status));
+		out = theap_status_is_unqueued(theap_status(&timer->status));
 		/* A run lowers @active without the lock, by a release in theap_run_call(). */
 		out = out && !smp_load_acquire(&timer->active);
 	}

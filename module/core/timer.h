@@ -15,8 +15,8 @@
  * shares.  The stop of a slot also writes these fields.
  *
  * A claim locks a queue only to push a timer that is not queued.  There are two exceptions, which
- * only try locks.  Each 16th entry of an inbox, the list of timers moved earlier, makes the claim
- * that adds the entry drain the inbox at its commit.  A schedule on another CPU than that of the
+ * only try locks.  Each 16th timer of an inbox, the list of timers moved earlier, makes the claim
+ * that adds the timer drain the inbox at its commit.  A schedule on another CPU than that of the
  * timer's queue may move the timer to another queue.
  *
  * The code that uses the core embeds struct theap_timer.  An operations table defines what
@@ -45,7 +45,7 @@ struct theap_timer;
 /**
  * struct theap_expiry - what the expire() operation of a timer has decided
  * @call:        call the function of the timer
- * @idle:        the timer has expired and has no next deadline, but stays queued.  The core
+ * @linger:      the timer has expired and has no next deadline, but stays queued.  The core
  *               checks the timer again at the time that expire() has computed, its return value.
  *               If the program starts the timer before that check, a store in shared memory may
  *               replace the ioctl (slot.c)
@@ -54,7 +54,7 @@ struct theap_timer;
  */
 struct theap_expiry {
 	bool call;
-	bool idle;
+	bool linger;
 	u64 expirations;
 };
 
@@ -117,7 +117,7 @@ struct theap_timer {
 	u8 slack_shift;			/* C: see @slack */
 	u16 slack;			/* C: the slack is @slack << @slack_shift units of
 					 * 1/64 ms (slack.h); 0: exact */
-	u32 owner_count;		/* C: for the code that embeds the timer; the core only
+	u32 private_count;		/* C: for the code that embeds the timer; the core only
 					 * sets it to 0 */
 };
 
@@ -129,8 +129,8 @@ struct theap_timer {
  * @notify:      the claim has made the first deadline of @queue earlier, or the new deadline is
  *               earlier than what the hrtimer of @queue is armed for; the commit notifies the CPU
  *               that drives @queue
- * @drain_inbox: the claim has added the 16th entry, or the 32nd and so on, to the inbox of
- *               @queue; the commit drains up to 16 entries if the queue lock is free
+ * @drain_inbox: the claim has added the 16th timer, or the 32nd and so on, to the inbox of
+ *               @queue; the commit drains up to 16 timers if the queue lock is free
  * @may_retry:   set by a caller that can let a queue grow, and then try again
  * @queue:       the queue of the timer
  * @grow:        a queue that lacks heap positions or spare buckets (heap entries that several

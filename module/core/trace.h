@@ -11,8 +11,8 @@
  *	expire_entry, expire_exit
  *		   before and after the function of a timer that has expired
  *	hand_over  a queue with timers was handed over to another CPU, since a CPU goes offline or
- *		   comes online, or was isolated or released, or since the ioctl SETUP has pinned
- *		   the queue to its own CPU
+ *		   comes online, since the isolation of a CPU has begun or ended, or since the ioctl
+ *		   SETUP has pinned the queue to its own CPU
  *	notify	   a queue has an earlier deadline; remote=1: another CPU sends an IPI to the CPU of
  *		   the queue; remote=0: the CPU of the queue handles the deadline
  *	steal	   another CPU runs a queue, since the queue's CPU is stuck

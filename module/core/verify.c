@@ -44,12 +44,12 @@ void __theap_verify(struct theap_queue *queue)
 	u32 pos, hole = THEAP_NO_POS;
 
 	lockdep_assert_held(&queue->lock);
-	for (pos = THEAP_ROOT; pos < theap_heap_end(heap); pos++) {
+	for (pos = THEAP_TOP; pos < theap_heap_end(heap); pos++) {
 		struct theap_entry *entry = theap_heap_at(heap, pos);
 		struct theap_timer *timer;
 		enum theap_status status;
 
-		WARN_ONCE(pos > THEAP_ROOT &&
+		WARN_ONCE(pos > THEAP_TOP &&
 			  theap_heap_at(heap, theap_heap_parent(pos))->when > entry->when,
 			  "timerheap: entry %u is earlier than its parent\n", pos);
 		if (entry->when == THEAP_HOLE) {
@@ -89,7 +89,7 @@ void __theap_verify(struct theap_queue *queue)
 	WARN_ONCE(heap->last_hole != hole, "timerheap: the last hole is not at %u\n", hole);
 	WARN_ONCE((queue->drained || theap_heap_is_extracting(heap)) && queue->first,
 		  "timerheap: no run is wanted for drained timers or an extraction\n");
-	WARN_ONCE(heap->nr && !hole && theap_heap_at(heap, THEAP_ROOT)->when < queue->first,
+	WARN_ONCE(heap->nr && !hole && theap_heap_at(heap, THEAP_TOP)->when < queue->first,
 		  "timerheap: the first deadline is later than the top\n");
 	WARN_ONCE(!heap->nr && READ_ONCE(queue->first) != THEAP_NEVER && !queue->drained,
 		  "timerheap: an empty heap has a first deadline\n");

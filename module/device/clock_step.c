@@ -37,7 +37,7 @@ static void theap_clock_step_wake(struct work_struct *work)
 	struct theap_clock_step *step;
 
 	mutex_lock(&theap_clock_step_lock);
-	list_for_each_entry(step, &theap_clock_step_watchers, node) {
+	list_for_each_entry(step, &theap_clock_step_watchers, link) {
 		if (theap_clock_step_unreported(step))
 			step->wake(step);
 		/* The list may be long: each open context may be in it. */
@@ -86,7 +86,7 @@ void theap_clock_step_init(struct theap_clock_step *step,
 			   void (*wake)(struct theap_clock_step *step))
 {
 	atomic64_set(&step->seen, THEAP_CLOCK_STEP_UNWATCHED);
-	INIT_LIST_HEAD(&step->node);
+	INIT_LIST_HEAD(&step->link);
 	step->wake = wake;
 }
 
@@ -101,7 +101,7 @@ void theap_clock_step_watch(struct theap_clock_step *step)
 	mutex_lock(&theap_clock_step_lock);
 	if (list_empty(&theap_clock_step_watchers))
 		pvclock_gtod_register_notifier(&theap_clock_step_notifier);
-	list_add(&step->node, &theap_clock_step_watchers);
+	list_add(&step->link, &theap_clock_step_watchers);
 	atomic64_set(&step->seen, ktime_mono_to_real(0));
 	mutex_unlock(&theap_clock_step_lock);
 }
@@ -119,7 +119,7 @@ void theap_clock_step_unwatch(struct theap_clock_step *step)
 	if (atomic64_read(&step->seen) == THEAP_CLOCK_STEP_UNWATCHED)
 		return;
 	mutex_lock(&theap_clock_step_lock);
-	list_del(&step->node);
+	list_del(&step->link);
 	if (list_empty(&theap_clock_step_watchers))
 		pvclock_gtod_unregister_notifier(&theap_clock_step_notifier);
 	mutex_unlock(&theap_clock_step_lock);

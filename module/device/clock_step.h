@@ -15,12 +15,12 @@
  * @seen: CLOCK_REALTIME minus CLOCK_MONOTONIC, in nanoseconds, at the last report to the
  *        program, or at theap_clock_step_watch() if there was no report yet; or
  *        THEAP_CLOCK_STEP_UNWATCHED.  Atomic: the reader that exchanges it makes the report
- * @node: link in the list of watchers; theap_clock_step_lock protects it
+ * @link: in the list of watchers; theap_clock_step_lock protects it
  * @wake: wakes the readers of the context; constant after theap_clock_step_init()
  */
 struct theap_clock_step {
 	atomic64_t seen;
-	struct list_head node;
+	struct list_head link;
 	void (*wake)(struct theap_clock_step *step);
 };
 

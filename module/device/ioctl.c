@@ -82,7 +82,7 @@ static void theap_info_add_machine(struct timerheap_info *info)
 	struct theap_account *account;
 
 	mutex_lock(&theap_accounts_lock);
-	list_for_each_entry(account, &theap_accounts, node)
+	list_for_each_entry(account, &theap_accounts, link)
 		theap_info_add_account(info, account);
 	info->cpu_time += theap_freed.cpu_time;
 #define THEAP_ADD(name, meaning)	info->name += theap_freed.count.name;

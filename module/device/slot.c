@@ -166,7 +166,7 @@ static s64 theap_slot_period(const struct theap_slot_timer *st, u64 period)
  */
 static u64 theap_slot_unrecorded(const struct theap_slot_timer *st)
 {
-	return theap_user_may_contend() ? st->timer.owner_count : 0;
+	return theap_user_may_contend() ? st->timer.private_count : 0;
 }
 
 /*
@@ -190,10 +190,10 @@ static bool theap_slot_add_expirations(struct theap_slot_timer *st, u64 count, b
 	 * add the slot's number to the event ring again.
 	 */
 	if (!theap_user_fetch_add(&theap_slot(st)->expirations, count, &old)) {
-		st->timer.owner_count = min_t(u64, count, U32_MAX);
+		st->timer.private_count = min_t(u64, count, U32_MAX);
 		return false;
 	}
-	st->timer.owner_count = 0;
+	st->timer.private_count = 0;
 	if (!old)
 		*ring = true;
 	return true;
@@ -227,7 +227,7 @@ static bool theap_slot_discard(struct theap_slot_timer *st, u64 *discarded)
 			return false;
 	}
 	if (number) {
-		st->timer.owner_count = 0;
+		st->timer.private_count = 0;
 		*discarded += number;
 	}
 	return true;
@@ -422,7 +422,7 @@ static s64 theap_slot_expire(struct theap_timer *timer, s64 now, struct theap_ex
 		next = theap_slot_back_off(st, next);
 	if (!next && expiry->expirations) {
 		next = theap_slot_linger(st, now);
-		expiry->idle = next;
+		expiry->linger = next;
 	}
 	theap_slot_apply_slack(st);
 	/*

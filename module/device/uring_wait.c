@@ -91,7 +91,7 @@
  * @seen, and reads it without the lock.
  */
 struct theap_uring_wait {
-	struct list_head node;
+	struct list_head link;
 	u64 key;		/* a number of the program; CANCEL ends all requests with it */
 	/*
 	 * The number of entries ever added to the ring, as the last task work has read it.  Before
@@ -161,7 +161,7 @@ void theap_uring_waits_wake(struct theap_context *context)
 	struct theap_uring_wait *wait;
 
 	spin_lock_bh(&context->waits.lock);
-	list_for_each_entry(wait, &context->waits.list, node)
+	list_for_each_entry(wait, &context->waits.list, link)
 		theap_uring_check(context, wait);
 	spin_unlock_bh(&context->waits.lock);
 }
@@ -169,7 +169,7 @@ void theap_uring_waits_wake(struct theap_context *context)
 static void theap_uring_remove(struct theap_uring_waits *waits, struct theap_uring_wait *wait)
 {
 	lockdep_assert_held(&waits->lock);
-	list_del(&wait->node);
+	list_del(&wait->link);
 	waits->nr--;
 }
 
@@ -253,7 +253,7 @@ int theap_uring_wait(struct io_uring_cmd *uring, u64 key, u32 min, unsigned int 
 	spin_lock_bh(&waits->lock);
 	if (waits->nr < THEAP_URING_WAITS) {
 		waits->nr++;
-		list_add_tail(&wait->node, &waits->list);
+		list_add_tail(&wait->link, &waits->list);
 		wait->completing = false;
 		theap_uring_check(context, wait);
 		ret = -EIOCBQUEUED;
@@ -291,7 +291,7 @@ int theap_uring_cancel(struct theap_context *context, u64 key)
 	int nr = 0;
 
 	spin_lock_bh(&context->waits.lock);
-	list_for_each_entry(wait, &context->waits.list, node) {
+	list_for_each_entry(wait, &context->waits.list, link) {
 		if (wait->key != key || wait->canceled)
 			continue;
 		wait->canceled = true;

@@ -43,7 +43,7 @@ struct theap_user {
 	struct delayed_work idle_work;		/* frees the user 10 s after its last close */
 	unsigned int references;		/* L: one for each theap_user_get() without a put */
 	struct theap_identity identity;		/* C; holds a reference of its @ns */
-	struct hlist_node node;			/* L: link in theap_users */
+	struct hlist_node link;			/* L: in theap_users */
 };
 
 static DEFINE_SPINLOCK(theap_users_lock);
@@ -119,7 +119,7 @@ static void theap_user_idle(struct work_struct *work)
 	/* If theap_user_put() has queued this item again, leave the user to the next execution. */
 	idle = !user->references && !delayed_work_pending(&user->idle_work);
 	if (idle)
-		hash_del(&user->node);
+		hash_del(&user->link);
 	spin_unlock(&theap_users_lock);
 	if (idle)
 		theap_user_free(user);
@@ -154,12 +154,12 @@ static struct theap_user *theap_user_find(struct theap_identity identity, struct
 	struct theap_user *user;
 
 	spin_lock(&theap_users_lock);
-	hash_for_each_possible(theap_users, user, node, hash)
+	hash_for_each_possible(theap_users, user, link, hash)
 		if (theap_identity_equal(user->identity, identity))
 			goto found;
 	user = new;
 	if (user)
-		hash_add(theap_users, &user->node, hash);
+		hash_add(theap_users, &user->link, hash);
 found:
 	if (user)
 		user->references++;
@@ -254,7 +254,7 @@ void theap_users_exit(void)
 	unsigned int i;
 
 	spin_lock(&theap_users_lock);
-	hash_for_each(theap_users, i, user, node)
+	hash_for_each(theap_users, i, user, link)
 		mod_delayed_work(theap_users_wq, &user->idle_work, 0);
 	spin_unlock(&theap_users_lock);
 	/* Wait for the work items, which free the users. */

@@ -16,7 +16,7 @@
  *  - On riscv64, the exchange and the addition are one instruction.  Without the extension Zacas,
  *    the compare-and-exchange is a loop of LR and SC without a limit of attempts.  The thread can
  *    keep the kernel in that loop for long: the architecture guarantees progress only if no other
- *    CPU keeps storing to the reservation set.  Documentation/guarantees.md lists this gap.
+ *    CPU keeps storing to the reservation set.  Documentation/guarantees.md lists this exception.
  *
  * An operation that succeeds is a full barrier.  An operation that fails stores nothing and orders
  * nothing.  slot.c tries an operation at most THEAP_SLOT_TRIES times with interrupts off.  If all

@@ -214,7 +214,7 @@ static void bucket_new_slack_takes_effect_at_requeue(struct kunit *test)
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 2);
 	s64 bucket = bucket_deadline(DAY);
-	unsigned int budget = 10;
+	unsigned int quota = 10;
 	unsigned long flags;
 
 	test_start_slack(&t[0], bucket, SLACK);
@@ -222,7 +222,7 @@ static void bucket_new_slack_takes_effect_at_requeue(struct kunit *test)
 	test_start_slack(&t[0], bucket - 500, 0);
 	test_start_slack(&t[1], bucket - 2 * GRANULARITY - 1, SLACK);
 	raw_spin_lock_irqsave(&queue->lock, flags);
-	__theap_adjust(queue, &budget);
+	__theap_adjust(queue, &quota);
 	__theap_settle(queue);
 	raw_spin_unlock_irqrestore(&queue->lock, flags);
 	KUNIT_EXPECT_FALSE(test, theap_list_has(&queue->heap, &t[0].timer.node));
@@ -313,7 +313,7 @@ static void run_batches(struct kunit *test, unsigned int nr)
  * until the batch is full.  Then the run skips the rest of the bucket: the next batches first
  * expire the timers that are due before the bucket.
  *
- * In the test, such a bucket, with 10 * THEAP_BATCH timers, is the first child of the heap's root.
+ * In the test, such a bucket, with 10 * THEAP_BATCH timers, is the first child of the heap's top.
  * The bucket's own four children are buckets that are not due.  All other heap entries are those of
  * timers that are due before the bucket.
  */

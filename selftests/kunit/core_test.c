@@ -271,7 +271,7 @@ struct theap_timer *test_bucket_of(const struct theap_timer *first)
 	struct theap_queue *queue = test_queue();
 	u32 pos;
 
-	for (pos = THEAP_ROOT; pos < theap_heap_end(&queue->heap); pos++) {
+	for (pos = THEAP_TOP; pos < theap_heap_end(&queue->heap); pos++) {
 		struct theap_entry *entry = theap_heap_at(&queue->heap, pos);
 		struct theap_timer *timer = theap_node_timer(entry->node);
 

@@ -2,8 +2,8 @@
 /*
  * Early buckets.  A bucket is a group of timers that share a heap entry.  In a crowded queue, one
  * with many timers, a timer without slack that is due far ahead is in an early bucket.  That bucket
- * is due before the deadlines of its timers.  These deadlines are in one time span, the window of
- * the bucket.
+ * is due before the deadlines of its timers.  These deadlines are in one range of time: the range
+ * of the bucket.
  *
  * The tests check which timers get an early bucket, and when that bucket is due.  They stop,
  * postpone and move such timers, and check that none expires early.
@@ -19,8 +19,8 @@
 
 /*
  * Return: the early bucket that the queue has chosen last; NULL: none, or it gets no more timers.
- * Such a bucket is a group of timers whose deadlines are in one time span, the bucket's window.
- * A start of a timer without slack adds the timer to the bucket if its deadline is in the window.
+ * Such a bucket is a group of timers whose deadlines are in one range of time, the bucket's range.
+ * A start of a timer without slack adds the timer to the bucket if its deadline is in the range.
  */
 static struct theap_bucket *open_bucket(void)
 {
@@ -28,8 +28,8 @@ static struct theap_bucket *open_bucket(void)
 }
 
 /*
- * The deadlines of the timers of an early bucket are in one time span, the window.  The width of
- * the window is 1/256 to 1/128 of the time from the start of the first timer to its deadline.  The
+ * The deadlines of the timers of an early bucket are in one range of time.  The width of
+ * the range is 1/256 to 1/128 of the time from the start of the first timer to its deadline.  The
  * bucket is due one to two widths before the deadline of each timer.
  */
 static void early_bucket_is_due_before_deadlines_of_its_timers(struct kunit *test)
@@ -47,7 +47,7 @@ static void early_bucket_is_due_before_deadlines_of_its_timers(struct kunit *tes
 		KUNIT_EXPECT_EQ(test, t[i].timer.nextwhen, now + span);
 		/*
 		 * While the timer is in the bucket, @when of the timer is not its deadline, but the
-		 * beginning of the window.
+		 * beginning of the range.
 		 */
 		KUNIT_EXPECT_EQ(test, t[i].timer.when, queue->buckets.last->from);
 		raw_spin_lock_irqsave(&queue->lock, flags);
@@ -57,7 +57,7 @@ static void early_bucket_is_due_before_deadlines_of_its_timers(struct kunit *tes
 		KUNIT_EXPECT_GE(test, ahead, span / 256);
 		/*
 		 * The queue may have read the clock 20 ms ago.  By that old time, the deadline is
-		 * 20 ms farther ahead, so the queue may choose a wider window for the bucket.
+		 * 20 ms farther ahead, so the queue may choose a wider range for the bucket.
 		 */
 		KUNIT_EXPECT_LE(test, ahead, 2 * (span + 20 * NSEC_PER_MSEC) / 128);
 	}
@@ -172,12 +172,12 @@ static void early_timer_stopped_or_postponed_in_its_bucket_gets_no_heap_entry(st
 }
 
 /*
- * The deadlines of the timers of an early bucket are in one time span, the window, and the bucket
- * is due before it.  If such a timer is moved earlier within the window, it stays in the bucket.
- * If its new deadline is before the window, it enters the inbox, the list of timers that a run
- * requeues first.  Both timers of the test expire, and not early.
+ * The deadlines of the timers of an early bucket are in one range of time, and the bucket is due
+ * before it.  If such a timer is moved earlier within the range, it stays in the bucket.  If its
+ * new deadline is before the range, it enters the inbox, the list of timers that a run requeues
+ * first.  Both timers of the test expire, and not early.
  */
-static void early_bucket_keeps_timer_unless_new_deadline_is_before_its_time_span(struct kunit *test)
+static void early_bucket_keeps_timer_unless_new_deadline_is_before_its_range(struct kunit *test)
 {
 	struct test_timer *t = test_crowd(test, 2);
 	s64 now = test_now();
@@ -316,13 +316,13 @@ static void early_timer_is_dequeued_if_its_operations_return_no_next_deadline(st
 }
 
 /*
- * The expire() operation: the timer expires and has no next deadline, but stays queued (@idle).
+ * The expire() operation: the timer expires and has no next deadline, but stays queued (@linger).
  * The core checks the timer again in a day.
  */
-static s64 idle_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
+static s64 expire_and_linger(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
 {
 	expiry->call = true;
-	expiry->idle = true;
+	expiry->linger = true;
 	return now + DAY;
 }
 
@@ -331,18 +331,20 @@ static void count_call(struct theap_timer *timer, struct theap_run *run)
 	container_of(timer, struct test_timer, timer)->called++;
 }
 
-static const struct theap_timer_ops idle_ops = { .expire = idle_expire, .function = count_call };
+static const struct theap_timer_ops linger_ops = {
+	.expire = expire_and_linger, .function = count_call,
+};
 
 /*
- * idle_expire() keeps the expired timer queued without a deadline, and returns the time of the next
- * check, a day ahead.  The run gives the timer no heap entry of its own for that time.  The run
- * puts the timer into an early bucket, which is due before its timers.
+ * expire_and_linger() keeps the expired timer queued without a deadline, and returns the time of
+ * the next check, a day ahead.  The run gives the timer no heap entry of its own for that time.
+ * The run puts the timer into an early bucket, which is due before its timers.
  */
 static void early_bucket_gets_timer_queued_after_expiry_for_check_far_ahead(struct kunit *test)
 {
 	struct test_timer *t = test_crowd(test, 1);
 
-	t->timer.ops = &idle_ops;
+	t->timer.ops = &linger_ops;
 	test_start_slack(t, test_now(), 0);
 	test_run();
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&t->called, 1));
@@ -701,7 +703,7 @@ static struct kunit_case early_cases[] = {
 	KUNIT_CASE(early_timer_with_slack_gets_slack_bucket_not_early_bucket),
 	KUNIT_CASE(early_bucket_timers_expire_once_and_not_before_deadline),
 	KUNIT_CASE(early_timer_stopped_or_postponed_in_its_bucket_gets_no_heap_entry),
-	KUNIT_CASE(early_bucket_keeps_timer_unless_new_deadline_is_before_its_time_span),
+	KUNIT_CASE(early_bucket_keeps_timer_unless_new_deadline_is_before_its_range),
 	KUNIT_CASE(early_bucket_timers_expire_in_order_of_deadlines_if_run_is_late),
 	KUNIT_CASE(early_bucket_that_was_freed_gets_no_more_timers),
 	KUNIT_CASE(early_timer_moves_to_another_early_bucket_if_check_postpones_it),

@@ -86,14 +86,14 @@ static void check_heap(struct kunit *test, struct oracle *oracle)
 
 	if (end > heap->segments << THEAP_SEGMENT_SHIFT)
 		fault = "the heap has more entries than positions";
-	for (pos = THEAP_ROOT; pos < end && !fault; pos++) {
+	for (pos = THEAP_TOP; pos < end && !fault; pos++) {
 		struct theap_entry *entry = theap_heap_at(heap, pos);
 		u32 i = entry->node - oracle->nodes;
 
 		if (entry->when == THEAP_HOLE) {
 			if (entry->hole.before != hole)
 				fault = "an extraction hole has a wrong link to the hole before it";
-			else if (pos > THEAP_ROOT &&
+			else if (pos > THEAP_TOP &&
 				 theap_heap_at(heap, theap_heap_parent(pos))->when != THEAP_HOLE)
 				fault = "the parent of an extraction hole is no hole";
 			hole = pos;
@@ -104,7 +104,7 @@ static void check_heap(struct kunit *test, struct oracle *oracle)
 			fault = "a node has another position than its entry";
 		} else if (entry->when != oracle->keys[i]) {
 			fault = "an entry has another key than the oracle";
-		} else if (pos > THEAP_ROOT &&
+		} else if (pos > THEAP_TOP &&
 			   theap_heap_at(heap, theap_heap_parent(pos))->when > entry->when) {
 			fault = "a child is earlier than its parent";
 		}
@@ -148,27 +148,27 @@ static void rekey(struct oracle *oracle, u32 i, s64 key)
 /* Return: the index of the node at the top. */
 static u32 top(struct oracle *oracle)
 {
-	return theap_heap_at(&oracle->heap, THEAP_ROOT)->node - oracle->nodes;
+	return theap_heap_at(&oracle->heap, THEAP_TOP)->node - oracle->nodes;
 }
 
 /*
- * The children of position 3, the root, are at 4 to 7, and those of position 4 at 8 to 11.  Each
+ * The children of position 3, the top, are at 4 to 7, and those of position 4 at 8 to 11.  Each
  * group of children begins at a multiple of 4, and theap_heap_parent() of a child is its parent.
  */
 static void heap_parent_of_each_child_of_a_position_is_that_position(struct kunit *test)
 {
 	u32 pos, i;
 
-	KUNIT_EXPECT_EQ(test, theap_heap_child(THEAP_ROOT), 4);
+	KUNIT_EXPECT_EQ(test, theap_heap_child(THEAP_TOP), 4);
 	KUNIT_EXPECT_EQ(test, theap_heap_child(4), 8);
-	for (pos = THEAP_ROOT; pos < 100000; pos++) {
+	for (pos = THEAP_TOP; pos < 100000; pos++) {
 		KUNIT_ASSERT_EQ(test, theap_heap_child(pos) % 4, 0);
 		for (i = 0; i < 4; i++)
 			KUNIT_ASSERT_EQ(test, theap_heap_parent(theap_heap_child(pos) + i), pos);
 	}
 }
 
-/* Push the keys of the example in heap.h in descending order: each entry climbs to the top. */
+/* Push the keys of the example in heap.h in descending order: each entry sifts up to the top. */
 static void heap_push_and_remove_keep_earliest_at_top(struct kunit *test)
 {
 	static const s64 keys[] = { 50, 40, 30, 20, 10 };
@@ -182,7 +182,7 @@ static void heap_push_and_remove_keep_earliest_at_top(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, top(oracle), i);
 	}
 	for (i = 0; i < ARRAY_SIZE(keys); i++)
-		KUNIT_EXPECT_EQ(test, theap_heap_at(&oracle->heap, THEAP_ROOT + i)->when,
+		KUNIT_EXPECT_EQ(test, theap_heap_at(&oracle->heap, THEAP_TOP + i)->when,
 				expected[i]);
 	for (i = ARRAY_SIZE(keys); i--; ) {
 		KUNIT_EXPECT_EQ(test, top(oracle), i);
@@ -194,8 +194,8 @@ static void heap_push_and_remove_keep_earliest_at_top(struct kunit *test)
 
 /*
  * The heap's last entry fills the gap that a removal leaves.  If the last entry is from
- * another branch, it may have to climb.  In this test key 2, a child of key 1, fills a gap
- * among the children of key 100, so it climbs above key 100.
+ * another branch, it may have to sift up.  In this test key 2, a child of key 1, fills a gap
+ * among the children of key 100.  So key 2 sifts up above key 100.
  */
 static void heap_remove_sifts_last_entry_up_if_parent_is_later(struct kunit *test)
 {
@@ -261,19 +261,19 @@ static void heap_extracts_only_due_entries(struct kunit *test)
 	static const s64 keys[] = { 10, 40, 20, 50, 30, 90, 91, 92, 93, 70, 60 };
 	static const u32 due[] = { 0, 2, 4 };
 	struct oracle *oracle = oracle_make(test, ARRAY_SIZE(keys));
-	unsigned int budget = 100;
+	unsigned int quota = 100;
 	u32 i;
 
 	for (i = 0; i < ARRAY_SIZE(keys); i++)
 		push(test, oracle, i, keys[i]);
 	theap_extract_begin(&oracle->heap, 35);
 	for (i = 0; i < ARRAY_SIZE(due); i++) {
-		KUNIT_ASSERT_NOT_NULL(test, theap_extract_next(&oracle->heap, 35, &budget));
+		KUNIT_ASSERT_NOT_NULL(test, theap_extract_next(&oracle->heap, 35, &quota));
 		KUNIT_EXPECT_EQ(test, extract_one(oracle), due[i]);
 		check_heap(test, oracle);
 	}
-	KUNIT_EXPECT_NULL(test, theap_extract_next(&oracle->heap, 35, &budget));
-	KUNIT_EXPECT_GT(test, budget, 0);
+	KUNIT_EXPECT_NULL(test, theap_extract_next(&oracle->heap, 35, &quota));
+	KUNIT_EXPECT_GT(test, quota, 0);
 	KUNIT_EXPECT_TRUE(test, theap_heap_is_extracting(&oracle->heap));
 	for (i = 0; i < ARRAY_SIZE(due); i++) {
 		KUNIT_EXPECT_EQ(test, theap_heap_close_hole(&oracle->heap), i < 2);
@@ -293,7 +293,7 @@ static void heap_extraction_extracts_all_entries_if_all_are_due(struct kunit *te
 {
 	u32 i, max = 3 * THEAP_SEGMENT_ENTRIES;
 	struct oracle *oracle = oracle_make(test, max);
-	unsigned int budget, pauses = 0;
+	unsigned int quota, ended = 0;
 
 	for (i = 0; i < max; i++)
 		push(test, oracle, i, random_below(oracle, 1000));
@@ -301,16 +301,16 @@ static void heap_extraction_extracts_all_entries_if_all_are_due(struct kunit *te
 	while (oracle->heap.extract_pos) {
 		u32 pos = oracle->heap.extract_pos;
 
-		budget = 1;
-		while (theap_extract_next(&oracle->heap, 1000, &budget)) {
+		quota = 1;
+		while (theap_extract_next(&oracle->heap, 1000, &quota)) {
 			KUNIT_ASSERT_GE(test, oracle->heap.extract_pos, pos);
 			extract_one(oracle);
 		}
-		pauses++;
+		ended++;
 	}
 	KUNIT_EXPECT_EQ(test, oracle->nr, 0);
-	/* @budget counts groups of at most 4 siblings: the extraction pauses after each group. */
-	KUNIT_EXPECT_GE(test, pauses, max / 4);
+	/* @quota counts groups of at most 4 siblings, so each quota of 1 ends after one group. */
+	KUNIT_EXPECT_GE(test, ended, max / 4);
 	check_heap(test, oracle);
 	while (theap_heap_close_hole(&oracle->heap))
 		KUNIT_ASSERT_EQ(test, oracle->heap.last_hole, theap_heap_end(&oracle->heap) - 1);
@@ -320,42 +320,42 @@ static void heap_extraction_extracts_all_entries_if_all_are_due(struct kunit *te
 
 /*
  * An extraction leaves a hole for each entry that it takes, and goes on to the children of the
- * hole.  Here it pauses at the children of a hole at position 7.  Removals shrink the heap until
+ * hole.  Here a quota ends at the children of a hole at position 7.  Removals shrink the heap until
  * position 7 is behind its end.  Then pushes put an entry at position 7.  The extraction must not
  * go on below this entry: it must have ended when the heap lost the hole.
  */
-static void heap_extraction_ends_if_heap_shrinks_below_position_of_the_pause(struct kunit *test)
+static void heap_extraction_ends_if_heap_shrinks_below_its_position(struct kunit *test)
 {
 	static const s64 first[] = { 10, 500, 501, 502, 20 };
 	struct oracle *oracle = oracle_make(test, 60);
 	struct theap_heap *heap = &oracle->heap;
-	unsigned int budget;
+	unsigned int quota;
 	u32 i;
 
 	for (i = 0; i < 30; i++)
 		push(test, oracle, i, i < ARRAY_SIZE(first) ? first[i] : 600 + i);
 	theap_extract_begin(heap, 100);
 	for (i = 0; i < 2; i++) {
-		budget = 2;
-		KUNIT_ASSERT_NOT_NULL(test, theap_extract_next(heap, 100, &budget));
+		quota = 2;
+		KUNIT_ASSERT_NOT_NULL(test, theap_extract_next(heap, 100, &quota));
 		extract_one(oracle);
 	}
-	budget = 1;
-	KUNIT_ASSERT_NULL(test, theap_extract_next(heap, 100, &budget));
+	quota = 1;
+	KUNIT_ASSERT_NULL(test, theap_extract_next(heap, 100, &quota));
 	KUNIT_ASSERT_EQ(test, theap_heap_parent(heap->extract_pos), 7);
 	while (theap_heap_end(heap) > 7) {
 		u32 last;
 
-		budget = 10;
-		KUNIT_ASSERT_TRUE(test, theap_heap_drop_last_holes(heap, &budget));
+		quota = 10;
+		KUNIT_ASSERT_TRUE(test, theap_heap_drop_last_holes(heap, &quota));
 		last = theap_heap_end(heap) - 1;
 		remove_node(test, oracle, theap_heap_at(heap, last)->node - oracle->nodes);
 		check_heap(test, oracle);
 	}
 	for (i = 0; i < 30; i++)
 		push(test, oracle, 30 + i, 50 + i);
-	budget = 100;
-	while (theap_extract_next(heap, 100, &budget)) {
+	quota = 100;
+	while (theap_extract_next(heap, 100, &quota)) {
 		extract_one(oracle);
 		check_heap(test, oracle);
 	}
@@ -406,8 +406,8 @@ static void heap_directory_doubles_when_full_and_moves_no_entry(struct kunit *te
 		KUNIT_ASSERT_EQ(test, heap.segments, i + 1);
 		KUNIT_ASSERT_EQ(test, heap.directory_size, i < 64 ? 64 : i < 128 ? 128 : 256);
 		if (!i)
-			first = theap_heap_at(&heap, THEAP_ROOT);
-		KUNIT_ASSERT_PTR_EQ(test, theap_heap_at(&heap, THEAP_ROOT), first);
+			first = theap_heap_at(&heap, THEAP_TOP);
+		KUNIT_ASSERT_PTR_EQ(test, theap_heap_at(&heap, THEAP_TOP), first);
 	}
 	theap_heap_destroy(&heap);
 	KUNIT_EXPECT_EQ(test, heap.segments, 0);
@@ -569,11 +569,11 @@ static void heap_random_operations_agree_with_oracle(struct kunit *test)
  */
 static bool drop_last_holes(struct kunit *test, struct oracle *oracle)
 {
-	unsigned int budget = 3;
-	bool ready = theap_heap_drop_last_holes(&oracle->heap, &budget);
+	unsigned int quota = 3;
+	bool ready = theap_heap_drop_last_holes(&oracle->heap, &quota);
 
 	check_heap(test, oracle);
-	KUNIT_ASSERT_TRUE(test, ready || !budget);
+	KUNIT_ASSERT_TRUE(test, ready || !quota);
 	return ready;
 }
 
@@ -588,11 +588,11 @@ static u32 nr_due(struct oracle *oracle, s64 until)
 }
 
 /*
- * Run extractions, which visit the entries by position, and pause when a budget is spent.  Of the
- * due entries that an extraction finds, the test extracts most, and rekeys one in 8 to a key that
- * is not due.  In a pause the test may push an entry, or rekey or remove an entry that is not due.
- * The rekeyed or removed entry may be the one at which the extraction has paused.  No new key is
- * due.  So the extraction must find all due entries.
+ * Run extractions, which visit the entries by position, each with many small quotas.  Of the due
+ * entries that an extraction finds, the test extracts most, and rekeys one in 8 to a key that is
+ * not due.  When a quota is used up, the test may push an entry, or rekey or remove an entry that
+ * is not due.  The rekeyed or removed entry may be the one that the extraction visits next.  No new
+ * key is due.  So the extraction must find all due entries.
  *
  * Exception: the last entry of the heap fills the position of a removed entry.  If the last entry
  * is due, and the extraction has passed that position, the extraction misses the last entry.
@@ -613,12 +613,12 @@ static void random_extractions(struct kunit *test, u32 max, u32 rounds, u32 keys
 			continue;
 		theap_extract_begin(&oracle->heap, until);
 		while (oracle->heap.extract_pos) {
-			unsigned int budget = 1 + random_below(oracle, 8);
+			unsigned int quota = 1 + random_below(oracle, 8);
 			/* @now may be later than @until, but no entry after @until may be found. */
 			s64 now = until + random_below(oracle, keys);
 			struct theap_entry *entry;
 
-			while ((entry = theap_extract_next(&oracle->heap, now, &budget))) {
+			while ((entry = theap_extract_next(&oracle->heap, now, &quota))) {
 				KUNIT_ASSERT_LE(test, entry->when, until);
 				if (random_below(oracle, 8)) {
 					extract_one(oracle);
@@ -666,7 +666,7 @@ static struct kunit_case heap_cases[] = {
 	KUNIT_CASE(heap_accepts_equal_and_extreme_keys),
 	KUNIT_CASE(heap_extracts_only_due_entries),
 	KUNIT_CASE(heap_extraction_extracts_all_entries_if_all_are_due),
-	KUNIT_CASE(heap_extraction_ends_if_heap_shrinks_below_position_of_the_pause),
+	KUNIT_CASE(heap_extraction_ends_if_heap_shrinks_below_its_position),
 	KUNIT_CASE(heap_trim_keeps_one_spare_segment),
 	KUNIT_CASE(heap_directory_doubles_when_full_and_moves_no_entry),
 	KUNIT_CASE(heap_keeps_one_segment_directory_if_two_callers_grow_it_at_once),

@@ -9,10 +9,10 @@
 
 /*
  * The test moves 299 of 300 timers earlier, which adds them to the inbox, the list of such timers.
- * A call that adds the 16th entry requeues all 16, if the queue's lock is free.  So usually 11 of
- * the 299 entries are left.  If the lock is not free, the inbox gets longer.  But if the inbox has
- * 256 entries, the owning CPU begins a run, which requeues all.  The run that the test then begins
- * requeues the entries that are left.
+ * A call that adds the 16th timer requeues all 16, if the queue's lock is free.  So usually 11 of
+ * the 299 timers are left.  If the lock is not free, the inbox gets longer.  But if the inbox has
+ * 256 timers, the owning CPU begins a run, which requeues all.  The run that the test then begins
+ * requeues the timers that are left.
  */
 static void inbox_list_of_timers_moved_to_earlier_deadlines_is_empty_after_run(struct kunit *test)
 {
@@ -41,7 +41,7 @@ static void inbox_stopped_timer_stays_in_heap_until_removed_from_inbox(struct ku
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 2);
 	s64 deadline = test_now() + DAY;
-	unsigned int budget = 4;
+	unsigned int quota = 4;
 
 	test_start(&t[0], deadline);
 	test_start(&t[0], deadline - 1);
@@ -53,7 +53,7 @@ static void inbox_stopped_timer_stays_in_heap_until_removed_from_inbox(struct ku
 	 * which the inbox links, away from the top, and leaves it in the heap.
 	 */
 	raw_spin_lock_irq(&queue->lock);
-	__theap_clean(queue, &budget);
+	__theap_clean(queue, &quota);
 	__theap_settle(queue);
 	raw_spin_unlock_irq(&queue->lock);
 	KUNIT_EXPECT_TRUE(test, theap_timer_in_inbox(&t[0].timer));
@@ -66,10 +66,10 @@ static void inbox_stopped_timer_stays_in_heap_until_removed_from_inbox(struct ku
 }
 
 /*
- * The call that adds the 16th entry to the inbox, the list of timers moved earlier, requeues all 16
+ * The call that adds the 16th timer to the inbox, the list of timers moved earlier, requeues all 16
  * timers itself.  So the queue needs no expiry run for that.
  */
-static void inbox_is_drained_by_modify_that_adds_16th_entry(struct kunit *test)
+static void inbox_is_drained_by_modify_that_adds_16th_timer(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 16);
@@ -99,7 +99,7 @@ static void inbox_drain_call_requeues_timer_while_caller_modifies_another_timer(
 {
 	struct test_timer *t = test_timers(test, 2);
 	struct theap_queue *queue = test_queue();
-	unsigned int budget = THEAP_BATCH, ms;
+	unsigned int quota = THEAP_BATCH, ms;
 	s64 deadline = test_now() + DAY;
 	struct theap_claim claim;
 
@@ -110,7 +110,7 @@ static void inbox_drain_call_requeues_timer_while_caller_modifies_another_timer(
 	test_start(&t[1], deadline - 1);
 	theap_timer_claim(&t[0].timer, &claim);
 	raw_spin_lock(&queue->lock);
-	KUNIT_EXPECT_TRUE(test, __theap_adjust(queue, &budget));
+	KUNIT_EXPECT_TRUE(test, __theap_adjust(queue, &quota));
 	__theap_settle(queue);
 	raw_spin_unlock(&queue->lock);
 	KUNIT_EXPECT_EQ(test, t[1].timer.when, deadline - 1);
@@ -132,13 +132,13 @@ static void inbox_drain_call_requeues_timer_while_caller_modifies_another_timer(
 	KUNIT_EXPECT_EQ(test, READ_ONCE(queue->first), deadline - 2);
 }
 
-/* __theap_adjust() requeues at most @budget timers of the inbox; the next call continues. */
-static void inbox_drain_call_requeues_no_more_timers_than_its_budget(struct kunit *test)
+/* __theap_adjust() requeues at most @quota timers of the inbox; the next call continues. */
+static void inbox_drain_call_requeues_no_more_timers_than_its_quota(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 15);
 	s64 deadline = test_now() + DAY;
-	unsigned int i, budget, rounds = 0;
+	unsigned int i, quota, rounds = 0;
 	bool empty;
 
 	for (i = 0; i < 15; i++)
@@ -146,9 +146,9 @@ static void inbox_drain_call_requeues_no_more_timers_than_its_budget(struct kuni
 	for (i = 0; i < 15; i++)
 		test_start(&t[i], deadline - i);
 	do {
-		budget = 4;
+		quota = 4;
 		raw_spin_lock_irq(&queue->lock);
-		empty = __theap_adjust(queue, &budget);
+		empty = __theap_adjust(queue, &quota);
 		__theap_settle(queue);
 		raw_spin_unlock_irq(&queue->lock);
 		KUNIT_EXPECT_EQ(test, queue->first, empty ? deadline - 14 : 0);
@@ -160,9 +160,9 @@ static void inbox_drain_call_requeues_no_more_timers_than_its_budget(struct kuni
 static struct kunit_case inbox_cases[] = {
 	KUNIT_CASE(inbox_list_of_timers_moved_to_earlier_deadlines_is_empty_after_run),
 	KUNIT_CASE(inbox_stopped_timer_stays_in_heap_until_removed_from_inbox),
-	KUNIT_CASE(inbox_is_drained_by_modify_that_adds_16th_entry),
+	KUNIT_CASE(inbox_is_drained_by_modify_that_adds_16th_timer),
 	KUNIT_CASE(inbox_drain_call_requeues_timer_while_caller_modifies_another_timer),
-	KUNIT_CASE(inbox_drain_call_requeues_no_more_timers_than_its_budget),
+	KUNIT_CASE(inbox_drain_call_requeues_no_more_timers_than_its_quota),
 	{}
 };
 

@@ -10,7 +10,10 @@
 #include "core_test.h"
 #include "module/core/list.h"
 
-/* A CPU may move BURST timers to its own queue at once, then one per INTERVAL (timer.c). */
+/*
+ * A CPU may move BURST timers from other queues to its own at once, then one in each INTERVAL
+ * (timer.c).
+ */
 #define BURST	200
 #define INTERVAL	(100 * NSEC_PER_USEC)
 
@@ -114,11 +117,11 @@ static void move_of_timer_in_inbox_is_refused(struct kunit *test)
 static void move_of_timer_out_of_queue_is_refused_while_run_extracts_due_timers(struct kunit *test)
 {
 	struct test_timer *t = timers_elsewhere(test, 2);
-	unsigned int budget = 10;
+	unsigned int quota = 10;
 
 	raw_spin_lock_irq(&other->lock);
 	theap_extract_begin(&other->heap, t[0].deadline);
-	KUNIT_EXPECT_NOT_NULL(test, theap_extract_next(&other->heap, t[0].deadline, &budget));
+	KUNIT_EXPECT_NOT_NULL(test, theap_extract_next(&other->heap, t[0].deadline, &quota));
 	raw_spin_unlock_irq(&other->lock);
 	test_start(&t[1], t[1].deadline + DAY);
 	KUNIT_EXPECT_PTR_EQ(test, t[1].timer.queue, other);

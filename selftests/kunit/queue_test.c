@@ -309,7 +309,7 @@ static void queue_timers_of_many_batches_expire_once(struct kunit *test)
 }
 
 /*
- * The root of the heap has four children, at positions 4 to 7.  Position 4 and the positions below
+ * The top of the heap has four children, at positions 4 to 7.  Position 4 and the positions below
  * it have periodic timers with a period of 1 ns: more than a run expires in one batch.  Each is due
  * again as soon as a run has expired it.  Even so, the timers at positions 5 to 7 expire.
  */
@@ -321,7 +321,7 @@ static void queue_overdue_tickers_do_not_starve_other_timers(struct kunit *test)
 	s64 now = test_now();
 
 	local_bh_disable();
-	for (pos = THEAP_ROOT; pos < end; pos++) {
+	for (pos = THEAP_TOP; pos < end; pos++) {
 		unsigned int branch = pos;
 
 		while (branch > 7)
@@ -334,7 +334,7 @@ static void queue_overdue_tickers_do_not_starve_other_timers(struct kunit *test)
 	}
 	for (runs = 0; runs < 20; runs++)
 		theap_queue_run(queue);
-	for (pos = THEAP_ROOT; pos < end; pos++)
+	for (pos = THEAP_TOP; pos < end; pos++)
 		theap_timer_stop(&t[pos].timer);
 	local_bh_enable();
 	for (pos = 5; pos <= 7; pos++)

@@ -15,7 +15,7 @@
 static const struct theap_placement *placement = &theap_default_placement[THEAP_MONOTONIC];
 
 /* The number of positions of a heap of one segment. */
-#define POSITIONS	(THEAP_SEGMENT_ENTRIES - THEAP_ROOT)
+#define POSITIONS	(THEAP_SEGMENT_ENTRIES - THEAP_TOP)
 
 static u32 nr_reserved(struct theap_queue *queue)
 {
@@ -95,7 +95,7 @@ static void room_reservation_grows_heap_by_many_segments(struct kunit *test)
 static void room_failed_reservation_changes_nothing(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
-	u32 nr = THEAP_SEGMENTS_MAX * THEAP_SEGMENT_ENTRIES - THEAP_ROOT;
+	u32 nr = THEAP_SEGMENTS_MAX * THEAP_SEGMENT_ENTRIES - THEAP_TOP;
 
 	queue->heap.segments = THEAP_SEGMENTS_MAX;
 	atomic_set(&queue->reserved, nr);

@@ -61,7 +61,7 @@ static void slot_event_start_at_past_deadline_makes_event_before_it_returns(stru
 
 	KUNIT_EXPECT_EQ(test, start_by_call(st, 1, 0, false, &ended, &wake), 0);
 	KUNIT_EXPECT_TRUE(test, wake);
-	KUNIT_EXPECT_TRUE(test, theap_status_is_idle(theap_status(&st->timer.status)));
+	KUNIT_EXPECT_TRUE(test, theap_status_is_unqueued(theap_status(&st->timer.status)));
 	KUNIT_EXPECT_TRUE(test, theap_ring_get(&st->page->context->ring, &slot));
 	KUNIT_EXPECT_EQ(test, slot, 3);
 	KUNIT_EXPECT_TRUE(test, theap_slot_get_event(st->page, 3, &event, &wake));

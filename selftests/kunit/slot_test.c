@@ -149,11 +149,11 @@ static void slot_check_of_slot_not_yet_due_does_not_call_expire(struct kunit *te
 	KUNIT_EXPECT_EQ(test, slot->queued, THEAP_NEVER);
 	slot->deadline = 0;
 	KUNIT_EXPECT_EQ(test, theap_slot_check_undue(&st->timer, T0), 0);
-	/* If the kernel keeps an expiration in @owner_count, expire() must add it to the slot. */
+	/* If the kernel keeps an expiration in @private_count, expire() must add it to the slot. */
 	slot->deadline = T0 + 5;
-	st->timer.owner_count = 1;
+	st->timer.private_count = 1;
 	KUNIT_EXPECT_EQ(test, theap_slot_check_undue(&st->timer, T0), 0);
-	st->timer.owner_count = 0;
+	st->timer.private_count = 0;
 }
 
 /* A check before the deadline returns the deadline as the time of the next check. */

@@ -174,14 +174,15 @@ static void state_helpers_make_exactly_the_allowed_state_transitions(struct kuni
 static void state_predicates_are_true_in_exactly_their_states(struct kunit *test)
 {
 	/*				  NWRDrdMELm */
-	static const char idle[]	= "x....x....";
+	static const char unqueued[]	= "x....x....";
 	static const char pending[]	= ".x.....xx.";
 	static const char modified[]	= ".......xx.";
 	static const char transient[]	= "..x.x.x..x";
 	enum theap_status s;
 
 	for (s = 0; s < STATES; s++) {
-		KUNIT_EXPECT_EQ_MSG(test, theap_status_is_idle(s), idle[s] == 'x', "%s", names[s]);
+		KUNIT_EXPECT_EQ_MSG(test, theap_status_is_unqueued(s), unqueued[s] == 'x',
+				    "%s", names[s]);
 		KUNIT_EXPECT_EQ_MSG(test, theap_status_is_pending(s), pending[s] == 'x',
 				    "%s", names[s]);
 		KUNIT_EXPECT_EQ_MSG(test, theap_status_is_modified(s), modified[s] == 'x',

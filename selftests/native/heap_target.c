@@ -47,13 +47,13 @@ static void check_heap(void)
 	u32 pos, holes = 0, hole = THEAP_NO_POS;
 
 	MUST(theap_heap_end(&heap) <= heap.segments << THEAP_SEGMENT_SHIFT || !nr);
-	for (pos = THEAP_ROOT; pos < theap_heap_end(&heap); pos++) {
+	for (pos = THEAP_TOP; pos < theap_heap_end(&heap); pos++) {
 		struct theap_entry *entry = theap_heap_at(&heap, pos);
 		size_t i = entry->node - nodes;
 
 		if (entry->when == THEAP_HOLE) {
 			MUST(entry->hole.before == hole);
-			MUST(pos == THEAP_ROOT ||
+			MUST(pos == THEAP_TOP ||
 			     theap_heap_at(&heap, theap_heap_parent(pos))->when == THEAP_HOLE);
 			hole = pos;
 			holes++;
@@ -62,7 +62,7 @@ static void check_heap(void)
 		MUST(i < NODES);
 		MUST(nodes[i].pos == pos);
 		MUST(entry->when == keys[i]);
-		MUST(pos == THEAP_ROOT ||
+		MUST(pos == THEAP_TOP ||
 		     theap_heap_at(&heap, theap_heap_parent(pos))->when <= entry->when);
 	}
 	MUST(heap.nr == nr + holes);
@@ -98,9 +98,9 @@ static void push(unsigned int i, s64 key)
 
 static void remove_node(unsigned int i)
 {
-	unsigned int budget = NODES;
+	unsigned int quota = NODES;
 
-	MUST(theap_heap_drop_last_holes(&heap, &budget));
+	MUST(theap_heap_drop_last_holes(&heap, &quota));
 	theap_heap_remove(&heap, &nodes[i]);
 	MUST(nodes[i].pos == THEAP_NO_POS);
 	nr--;
@@ -116,18 +116,18 @@ static void trim(void)
 
 /*
  * Continue the bulk extraction that theap_extract_begin() has begun: visit due entries, until the
- * extraction ends or @budget is 0.  An entry is due if its key is at most @now, and at most
+ * extraction ends or @quota is 0.  An entry is due if its key is at most @now, and at most
  * @extract_until of the heap.  Remove each due entry if @remove is true, otherwise give it a later
  * key.  @now may be less than in the previous call.
  *
- * Each due entry takes 1 from @budget.  An entry of this heap has up to four children, which the
- * extraction reads as one group.  Each group takes 1 from @budget, too, even if no child is due.
+ * Each due entry takes 1 from @quota.  An entry of this heap has up to four children, which the
+ * extraction reads as one group.  Each group takes 1 from @quota, too, even if no child is due.
  */
-static void extract(s64 now, unsigned int budget, bool remove)
+static void extract(s64 now, unsigned int quota, bool remove)
 {
 	struct theap_entry *entry;
 
-	while (budget-- && (entry = theap_extract_next(&heap, now, &budget))) {
+	while (quota-- && (entry = theap_extract_next(&heap, now, &quota))) {
 		size_t i = entry->node - nodes;
 
 		if (remove) {
@@ -172,7 +172,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	while (theap_heap_close_hole(&heap))
 		check_heap();
 	while (nr)
-		remove_node(theap_heap_at(&heap, THEAP_ROOT)->node - nodes);
+		remove_node(theap_heap_at(&heap, THEAP_TOP)->node - nodes);
 	theap_heap_destroy(&heap);
 	return 0;
 }

@@ -330,7 +330,7 @@ static void torture_timer_free(struct torture_timer *t)
 		c->stopped = c->started - c->expired;
 	}
 	CHECK(!atomic_read_acquire(&t->in_function), "a function runs after stop_sync");
-	CHECK(theap_status_is_idle(theap_status(&t->timer.status)),
+	CHECK(theap_status_is_unqueued(theap_status(&t->timer.status)),
 	      "a timer is queued after stop_sync");
 	CHECK(c->called == c->expired, "the function was not called once per expiry");
 	t->alive = DEAD;

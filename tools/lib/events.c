@@ -53,13 +53,13 @@ static uint64_t deadline_at(const struct timerheap *th, uint32_t position)
  * A sort that is killed
  * ---------------------
  *
- * __timerheap_sort() is a heap sort within the ring.  While a number sinks in the heap, the ring
- * may lack that number: one entry, the gap, has a copy of another number.  If the program is killed
- * then, the number must not be lost: the kernel would never add it again.  So program[GAP], a word
- * in the memory that is shared with the kernel, has the number and the position of the gap.
+ * __timerheap_sort() is a heap sort within the ring.  While a number sifts down in the heap, the
+ * ring may lack that number: one entry, the gap, has a copy of another number.  If the program is
+ * killed then, the number must not be lost: the kernel would never add it again.  So program[GAP],
+ * a word in the memory that is shared with the kernel, has the number and the position of the gap.
  * Another process may have the context's descriptor, and open the context after the kill.  Then
- * restore_sort() (adopt.c) writes the number to that position.  Here number 4 sinks below 6, whose
- * deadline is later:
+ * restore_sort() (adopt.c) writes the number to that position.  Here number 4 sifts down below 6,
+ * whose deadline is later:
  *
  *	the sort			GAP	the ring	after restore_sort()
  *					4, 0	4 6 5		4 6 5
@@ -99,10 +99,11 @@ static void fill_gap(struct timerheap *th, uint32_t slot, uint32_t gap, uint32_t
 }
 
 /*
- * Let the number @slot sink from the gap to its place in the heap.  The heap is the @nr entries
+ * Sift the number @slot down from the gap to its place in the heap.  The heap is the @nr entries
  * from @head on, the latest deadline first.  @at: index of the gap in the heap.
  */
-static void sink(struct timerheap *th, uint32_t slot, uint32_t head, uint32_t at, uint32_t nr)
+static void sift_down(struct timerheap *th, uint32_t slot, uint32_t head, uint32_t at,
+		      uint32_t nr)
 {
 	uint64_t deadline = deadline_of(th, slot);
 	uint32_t child;
@@ -138,17 +139,17 @@ uint32_t __timerheap_sort(struct timerheap *th, uint32_t max)
 	for (i = nr / 2; i--;) {
 		slot = number_at(th, head + i);
 		set_gap(th, slot, head + i);
-		sink(th, slot, head, i, nr);
+		sift_down(th, slot, head, i, nr);
 	}
 	/*
-	 * Move the number with the latest deadline from the top of the heap to its end.  Let the
-	 * number that was at the end sink from the top.  Then the heap is one entry shorter.
+	 * Move the number with the latest deadline from the top of the heap to its end.  Sift the
+	 * number that was at the end down from the top.  Then the heap is one entry shorter.
 	 */
 	for (i = nr - 1; i; i--) {
 		slot = number_at(th, head + i);
 		set_gap(th, slot, head + i);
 		fill_gap(th, slot, head + i, head);
-		sink(th, slot, head, 0, i);
+		sift_down(th, slot, head, 0, i);
 	}
 	/* The fence keeps the order of the stores in case of a kill, as in set_gap(). */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);

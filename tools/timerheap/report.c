@@ -34,16 +34,16 @@ static int compare(const void *a, const void *b)
 uint64_t lateness_percentile(struct lateness *lateness, double percent)
 {
 	double exact = percent * lateness->nr / 100;
-	size_t rank = exact;
+	size_t nth = exact;
 
 	if (!lateness->nr)
 		return 0;
 	if (lateness->sorted < lateness->nr)
 		qsort(lateness->ns, lateness->nr, sizeof(*lateness->ns), compare);
 	lateness->sorted = lateness->nr;
-	if (rank < exact)
-		rank++;
-	return lateness->ns[rank ? rank - 1 : 0];
+	if (nth < exact)
+		nth++;
+	return lateness->ns[nth ? nth - 1 : 0];
 }
 
 /* Return the histogram's step of a value.  Step 0 is for 0; step i is for 2^(i-1) to 2^i - 1. */

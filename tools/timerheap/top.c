@@ -51,7 +51,7 @@ static enum sort sort = RATE;
 /*
  * The figures of an account, summed up over its lines in debugfs.  The account is that of a user,
  * or the kernel's, which kernel modules and unlimited contexts share.  @deficit: how long expiry
- * runs must pause until the user's limit allows the CPU time that they have used.
+ * runs must wait until the user's limit allows the CPU time that they have used.
  */
 struct user {
 	char uid[12];

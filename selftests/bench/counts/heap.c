@@ -82,16 +82,16 @@ static void remove_and_push(u32 i, s64 key)
 
 static void pop(void)
 {
-	theap_heap_remove(&heap, theap_heap_at(&heap, THEAP_ROOT)->node);
+	theap_heap_remove(&heap, theap_heap_at(&heap, THEAP_TOP)->node);
 }
 
 /* Extract all entries that are due at @until, as an expiry run of the module does. */
 static void extract(s64 until)
 {
-	unsigned int budget = U32_MAX;
+	unsigned int quota = U32_MAX;
 
 	theap_extract_begin(&heap, until);
-	while (theap_extract_next(&heap, until, &budget))
+	while (theap_extract_next(&heap, until, &quota))
 		theap_extract_remove(&heap);
 	while (theap_heap_close_hole(&heap))
 		;
@@ -119,7 +119,7 @@ static void count_heap(void)
 	/* Push TIMES entries, earlier than all others.  Then one extraction takes exactly these. */
 	for (u32 i = 0; i < TIMES; i++)
 		theap_heap_push(&heap, -1000000000000 - i, &nodes[PENDING + i]);
-	top = theap_heap_at(&heap, THEAP_ROOT);
+	top = theap_heap_at(&heap, THEAP_TOP);
 	thousandth = top->when + TIMES - 1;
 	CALLGRIND_ZERO_STATS;
 	extract(thousandth);

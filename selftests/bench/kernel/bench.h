@@ -113,8 +113,8 @@ int bench_work(const struct contender *contender, u32 n);
 void bench_expiry_calibrate(void);
 int bench_expiry(const struct contender *contender, u32 n);
 
-/* crowd.c: measure stop and start on @n CPUs at once */
-int bench_crowd(const struct contender *contender, u32 n);
+/* parallel.c: measure stop and start on @n CPUs at once */
+int bench_parallel(const struct contender *contender, u32 n);
 
 /* scan.c: measure start, stop and the scans for stuck CPUs, with many possible CPUs */
 int bench_scans(void);

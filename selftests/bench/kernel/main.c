@@ -2,8 +2,8 @@
 /*
  * The kernel benchmark: it runs while the module is being loaded.
  *
- * The benchmark prints lines of JSON to the kernel log, and occupies one CPU, or with crowd=1
- * up to all CPUs, until it ends.  Do not load the module on a machine that does other work.
+ * The benchmark prints lines of JSON to the kernel log, and occupies one CPU, or with parallel=1 up
+ * to all CPUs, until it ends.  Do not load the module on a machine that does other work.
  */
 #include <linux/module.h>
 #include <linux/preempt.h>
@@ -20,9 +20,9 @@ MODULE_PARM_DESC(ns, "Numbers of pending timers to measure with (at most 8 numbe
 module_param_named(heaps, theap_heaps, uint, 0444);
 MODULE_PARM_DESC(heaps, "Heaps per clock (0, the default: one per CPU)");
 
-static bool crowd;
-module_param(crowd, bool, 0444);
-MODULE_PARM_DESC(crowd, "Measure only stop and start on all CPUs at once");
+static bool parallel;
+module_param(parallel, bool, 0444);
+MODULE_PARM_DESC(parallel, "Measure only stop and start on all CPUs at once");
 
 static bool scans;
 module_param(scans, bool, 0444);
@@ -32,14 +32,14 @@ MODULE_PARM_DESC(scans, "Measure only operations that may be slower with more po
  * Measure stop and start of timers on several CPUs at once: on 1, 2, 4 CPUs and so on, up to the
  * number of online CPUs.
  */
-static int bench_crowds(void)
+static int bench_parallel_all(void)
 {
 	unsigned int n, j;
 	int ret = 0;
 
 	for (n = 1; !ret && n <= num_online_cpus(); n *= 2)
 		for (j = 0; !ret && j < nr_contenders; j++)
-			ret = bench_crowd(&contenders[j], n);
+			ret = bench_parallel(&contenders[j], n);
 	return ret;
 }
 
@@ -68,7 +68,7 @@ static int __init bench_init(void)
 	ret = theap_core_init("timerheap_bench:online");
 	if (ret)
 		return ret;
-	ret = scans ? bench_scans() : crowd ? bench_crowds() : bench_all();
+	ret = scans ? bench_scans() : parallel ? bench_parallel_all() : bench_all();
 	if (ret)
 		theap_core_exit();
 	return ret;

@@ -4,7 +4,7 @@
  * number that identifies the timer.  Another array has the position of each timer, so any timer can
  * be removed or moved.
  *
- * The root has position 0, and the children of position p have positions 4p + 1 to 4p + 4.  The
+ * The top has position 0, and the children of position p have positions 4p + 1 to 4p + 4.  The
  * array begins at an offset that aligns each group of four children to a cache line.
  */
 #ifndef HEAP4_H

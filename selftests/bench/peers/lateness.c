@@ -35,7 +35,7 @@
  *			use any kind of timer
  *
  * If the other timers are due together once a second, that is a mass expiry.  Half of the flows are
- * due at most WINDOW before it ("before"), and half at most WINDOW after it ("after").
+ * due at most MARGIN before it ("before"), and half at most MARGIN after it ("after").
  *
  * With PREEMPT_RT, a thread of the kernel handles timers of softirqs, such as those of timerheap
  * and timerfd.  The thread's real-time priority is 1, or with -r, one above the reader's.
@@ -65,7 +65,7 @@
 #define FLOWS		10
 #define PRIORITY	80		/* real-time priority of the reader */
 #define PERIOD		SEC		/* time between mass expiries of the neighbor process */
-#define WINDOW		(20 * USEC)
+#define MARGIN		(20 * USEC)
 #define IDLE		(10 * SEC)	/* duration of an idle timeout */
 #define TURN		(10 * MSEC)	/* every TURN, the neighbor process postpones timeouts */
 #define TURNS		500		/* number of turns to postpone each timeout once */
@@ -460,7 +460,7 @@ static void *flows;
 static uint64_t deadlines[FLOWS];
 
 /*
- * True: the timer of a flow is due within WINDOW of a mass expiry.  In a mass expiry, all timers of
+ * True: the timer of a flow is due within MARGIN of a mass expiry.  In a mass expiry, all timers of
  * the neighbor process are due.  The array is used only in situations with mass expiries.
  */
 static bool aimed[FLOWS];
@@ -469,7 +469,7 @@ static uint32_t wanted, skipped;	/* samples to take, and those to skip before th
 /*
  * Start the timer of a flow.  In some situations, all timers of the neighbor process expire
  * together once a second, in a mass expiry.  Then the flow has two deadlines for each mass expiry.
- * The first is one to two milliseconds before the mass expiry, the second at most WINDOW before or
+ * The first is one to two milliseconds before the mass expiry, the second at most MARGIN before or
  * after it.  In the other situations, the deadline is one to two milliseconds from now.
  */
 static void send_next(uint32_t flow)
@@ -482,9 +482,9 @@ static void send_next(uint32_t flow)
 	else if (!aimed[flow])
 		deadlines[flow] = instant - MSEC - random % MSEC;
 	else if (flow % 2)
-		deadlines[flow] = instant + random % WINDOW;
+		deadlines[flow] = instant + random % MARGIN;
 	else
-		deadlines[flow] = instant - random % WINDOW;
+		deadlines[flow] = instant - random % MARGIN;
 	contender->peer->start(flows, flow, deadlines[flow], 0);
 }
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A heap whose nodes have D children, in one array.  This file is compiled once per D.
+ * A heap whose entries have D children, in one array.  This file is compiled once per D.
  *
  * More children mean fewer levels, and more comparisons at each level on the way down.  As
  * in the module's heap, each group of children begins at a multiple of D.  So a group of two or
- * four is in one cache line, and larger groups fill whole lines.  The root has position D - 1,
+ * four is in one cache line, and larger groups fill whole lines.  The top has position D - 1,
  * and its children have positions D to 2D - 1.
  */
 #include "structures.h"
 
-#define ROOT	(D - 1)
+#define TOP	(D - 1)
 #define NAME_(d)	heap_of_ ## d
 #define NAME(d)		NAME_(d)
 #define TEXT_(d)	#d "-heap"
@@ -27,11 +27,11 @@ static void init(uint32_t n)
 {
 	static uint32_t capacity;
 
-	if (capacity < ROOT + n) {
-		capacity = ROOT + n;
+	if (capacity < TOP + n) {
+		capacity = TOP + n;
 		entries = room(capacity, sizeof(*entries));
 	}
-	end = ROOT;
+	end = TOP;
 }
 
 static void set_entry(uint32_t pos, struct entry entry)
@@ -42,7 +42,7 @@ static void set_entry(uint32_t pos, struct entry entry)
 
 static uint32_t sift_up(uint32_t pos, int64_t when)
 {
-	while (pos > ROOT) {
+	while (pos > TOP) {
 		uint32_t parent = pos / D + D - 2;
 
 		if (entries[parent].when <= when)
@@ -105,16 +105,16 @@ static uint32_t expire(int64_t now, struct timer **due)
 {
 	uint32_t nr = 0;
 
-	while (end > ROOT && entries[ROOT].when <= now) {
-		due[nr++] = entries[ROOT].timer;
-		stop(entries[ROOT].timer);
+	while (end > TOP && entries[TOP].when <= now) {
+		due[nr++] = entries[TOP].timer;
+		stop(entries[TOP].timer);
 	}
 	return nr;
 }
 
 static int64_t next(void)
 {
-	return end > ROOT ? entries[ROOT].when : NEVER;
+	return end > TOP ? entries[TOP].when : NEVER;
 }
 
 const struct structure NAME(D) = {

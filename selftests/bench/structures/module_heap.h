@@ -15,7 +15,7 @@ uint32_t heap_expire(struct theap_heap *heap, int64_t now, struct timer **due);
 
 static inline struct theap_entry *heap_top(const struct theap_heap *heap)
 {
-	return theap_heap_at(heap, THEAP_ROOT);
+	return theap_heap_at(heap, THEAP_TOP);
 }
 
 static inline int64_t heap_next(const struct theap_heap *heap)

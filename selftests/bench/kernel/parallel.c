@@ -71,7 +71,7 @@ static int work(void *data)
  * Return: the time for one stop and one start, in picoseconds; 0: a thread could not be
  * created.
  */
-static u64 crowd_round(const struct contender *contender, struct worker *workers, u32 n)
+static u64 parallel_round(const struct contender *contender, struct worker *workers, u32 n)
 {
 	u64 sum = 0;
 	u32 i, nr;
@@ -82,7 +82,7 @@ static u64 crowd_round(const struct contender *contender, struct worker *workers
 
 		worker->ops = 0;
 		init_completion(&worker->done);
-		worker->task = kthread_create_on_cpu(work, worker, nr, "crowd/%u");
+		worker->task = kthread_create_on_cpu(work, worker, nr, "parallel/%u");
 		if (IS_ERR(worker->task))
 			break;
 	}
@@ -106,7 +106,7 @@ static u64 crowd_round(const struct contender *contender, struct worker *workers
  * Measure stop and start of timers on CPUs 0 to @n - 1 at once.  These CPUs must be online.
  * Return: 0 or -ENOMEM.
  */
-int bench_crowd(const struct contender *contender, u32 n)
+int bench_parallel(const struct contender *contender, u32 n)
 {
 	struct worker *workers = kcalloc(n, sizeof(*workers), GFP_KERNEL);
 	u64 ns[ROUNDS];
@@ -121,7 +121,7 @@ int bench_crowd(const struct contender *contender, u32 n)
 			break;
 	}
 	for (i = 0; !ret && i < ROUNDS; i++) {
-		ns[i] = crowd_round(contender, workers, n);
+		ns[i] = parallel_round(contender, workers, n);
 		if (!ns[i])
 			ret = -ENOMEM;
 	}
