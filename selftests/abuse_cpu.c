@@ -17,7 +17,7 @@
  * timers that expire, and measure their lateness.  Lateness is @fired minus @deadline of an event,
  * so it does not depend on when the process of the bystander runs.
  *
- * TIMERHEAP_EXACT=1 states that the clock counts instructions, as with QEMU's option -icount.  The
+ * TIMERHEAP_ICOUNT=1 states that the clock counts instructions, as with QEMU's option -icount.  The
  * figures of such a machine do not depend on the host, so the tests apply strict bounds only there.
  *
  * TIMERHEAP_SECONDS= sets how many seconds the bystander is measured beside abusers: 4 by default.
@@ -29,7 +29,7 @@
 
 /*
  * The least share of the CPU, in percent, that must be left to a task that computes: beside one
- * abusing user, and beside two.  TIMERHEAP_EXACT= states that the clock counts instructions.
+ * abusing user, and beside two.  TIMERHEAP_ICOUNT= states that the clock counts instructions.
  * Without it the least share is LEFT_LOOSE, since other programs of the host take CPU time, too.
  */
 #define LEFT		95
@@ -43,7 +43,7 @@ FIXTURE(abuse)
 	struct abusers abusers;
 	int fd, cpus;
 	int64_t seconds;
-	bool exact, permitted;
+	bool icount, permitted;
 };
 
 FIXTURE_SETUP(abuse)
@@ -52,12 +52,12 @@ FIXTURE_SETUP(abuse)
 	if (geteuid())
 		SKIP(return, "needs root");
 	self->seconds = th_seconds(4);
-	self->exact = getenv("TIMERHEAP_EXACT");
+	self->icount = getenv("TIMERHEAP_ICOUNT");
 	/*
 	 * A few seconds after boot, the kernel measures the frequency of the clock that counts
 	 * instructions.  Wait for that measurement: before it, the clock is not exact.
 	 */
-	if (self->exact)
+	if (self->icount)
 		nap(5 * SEC);
 	self->cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	self->fd = th_context_as((struct timerheap_setup){
@@ -135,15 +135,15 @@ static bool start_load(struct _test_data_abuse *self, const struct load *load, b
 static uint64_t iterations_beside(struct _test_data_abuse *self, const struct load *load,
 				  bool harmless)
 {
-	/* A span takes 5 ms, and its pause, too.  20 spans are enough if @exact is false. */
-	int spans = !self->exact ? 20 : load->seconds ? load->seconds * 100 : 50;
+	/* A span takes 5 ms, and its pause, too.  20 spans are enough if @icount is false. */
+	int spans = !self->icount ? 20 : load->seconds ? load->seconds * 100 : 50;
 	uint64_t iterations = 0;
 
 	if (start_load(self, load, harmless)) {
 		nap(spans * 2 * MSEC);
 		setpriority(PRIO_PROCESS, 0, -20);
 		set_priority(load->wakes ? 50 : 0);
-		iterations = abuse_count_iterations(spans, 5 * MSEC, 5 * MSEC, self->exact);
+		iterations = abuse_count_iterations(spans, 5 * MSEC, 5 * MSEC, self->icount);
 		set_priority(0);
 		setpriority(PRIO_PROCESS, 0, 0);
 	}
@@ -157,7 +157,7 @@ static void measure_shares(struct __test_metadata *_metadata, struct _test_data_
 	for (int i = 0; i < nr; i++) {
 		struct load load = loads[i];
 		uint64_t beside_twin, left;
-		int bound = !self->exact ? LEFT_LOOSE : load.users < 2 ? LEFT : LEFT_BY_TWO;
+		int bound = !self->icount ? LEFT_LOOSE : load.users < 2 ? LEFT : LEFT_BY_TWO;
 
 		if (load.cpu >= self->cpus)
 			continue;
@@ -167,7 +167,7 @@ static void measure_shares(struct __test_metadata *_metadata, struct _test_data_
 		 * first one only in part.  So a measurement must take seconds.  If the clock does
 		 * not count instructions, iterations_beside() takes 200 ms: make the load smaller.
 		 */
-		if ((th_slow() || (load.seconds && !self->exact)) && load.nr > ABUSE_MOST)
+		if ((th_slow() || (load.seconds && !self->icount)) && load.nr > ABUSE_MOST)
 			load.nr = ABUSE_MOST;
 		beside_twin = iterations_beside(self, &load, true);
 		left = iterations_beside(self, &load, false);
@@ -382,7 +382,7 @@ static void compare_bystanders(struct __test_metadata *_metadata, struct _test_d
 		EXPECT_LT(0, abused.events);
 		return;
 	}
-	for (int tries = self->exact ? 1 : 3; tries; tries--) {
+	for (int tries = self->icount ? 1 : 3; tries; tries--) {
 		unharmed = bystander_beside(_metadata, self, abuses, nr, true);
 		abused = bystander_beside(_metadata, self, abuses, nr, false);
 		if (unharmed.events && rate(&unharmed) <= 2 * rate(&abused))
@@ -391,7 +391,7 @@ static void compare_bystanders(struct __test_metadata *_metadata, struct _test_d
 	EXPECT_LT(0, unharmed.events);
 	EXPECT_LT(0, abused.events);
 	EXPECT_LE(rate(&unharmed), 2 * rate(&abused));
-	if (self->exact && punctual)
+	if (self->icount && punctual)
 		EXPECT_GE(2 * unharmed.late.p99 + LONGEST_RUN, abused.late.p99);
 }
 

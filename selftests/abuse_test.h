@@ -126,11 +126,11 @@ static inline void abusers_continue(struct abusers *abusers)
  * Measure the CPU time that is left to the calling thread: count the iterations of a loop, for
  * @length ns, @spans times.  Sleep for @pause ns after each of these times.
  *
- * @exact states that the clock counts instructions, as with QEMU's option -icount.  If @exact is
+ * @icount states that the clock counts instructions, as with QEMU's option -icount.  If @icount is
  * false, the host may suspend an emulated CPU in a span.  So the function then takes the span with
  * the most iterations, times @spans.
  *
- * If @exact is true, the function adds the iterations of all spans.  An expiry run, in which the
+ * If @icount is true, the function adds the iterations of all spans.  An expiry run, in which the
  * kernel expires due timers, makes the loop lose iterations.  But if a run lasts beyond the end of
  * a span, the rest of the run costs no iterations: it only delays the next span.  So the function
  * corrects the sum for such delays: it divides the sum by 1.1 if the measurement takes a tenth
@@ -138,7 +138,7 @@ static inline void abusers_continue(struct abusers *abusers)
  *
  * Return: the iterations.
  */
-static inline uint64_t abuse_count_iterations(int spans, int64_t length, int64_t pause, bool exact)
+static inline uint64_t abuse_count_iterations(int spans, int64_t length, int64_t pause, bool icount)
 {
 	uint64_t most = 0, all = 0;
 	int64_t begin = now();
@@ -154,7 +154,7 @@ static inline uint64_t abuse_count_iterations(int spans, int64_t length, int64_t
 			most = n;
 		nap(pause);
 	}
-	return exact ? all * (double)(spans * (length + pause)) / (now() - begin) : spans * most;
+	return icount ? all * (double)(spans * (length + pause)) / (now() - begin) : spans * most;
 }
 
 /*

@@ -13,7 +13,7 @@
  *  - Readers delay no timer for long.
  *  - The module cannot be unloaded while a file is open.
  *
- * TIMERHEAP_EXACT=1 states that the clock of the machine counts instructions.  With such a
+ * TIMERHEAP_ICOUNT=1 states that the clock of the machine counts instructions.  With such a
  * clock only the module and the kernel can make a timer late, not the host.  Then
  * readers_delay_no_timer_by_50_us starts a million timers, lets 100 000 of them expire, and checks
  * how late these 100 000 timers are.
@@ -556,13 +556,13 @@ static void read_forever(int fd, atomic_ulong *readings)
  * The kernel itself turns interrupts off when it opens a file or allocates memory for a
  * reader.  A timer that is due then expires some microseconds late.
  *
- * TIMERHEAP_EXACT=1 states that the clock counts instructions, so the host makes no timer late.
+ * TIMERHEAP_ICOUNT=1 states that the clock counts instructions, so the host makes no timer late.
  * Without it the test prints the lateness, and only checks that no timer is early.
  */
 TEST_F_TIMEOUT(debugfs, readers_delay_no_timer_by_50_us, 220)
 {
-	const bool exact = getenv("TIMERHEAP_EXACT");
-	const uint32_t slots = exact ? 1000000 : 1000;
+	const bool icount = getenv("TIMERHEAP_ICOUNT");
+	const uint32_t slots = icount ? 1000000 : 1000;
 	struct th_lateness alone, with;
 	atomic_ulong *readings;
 	int fd, status;
@@ -572,7 +572,7 @@ TEST_F_TIMEOUT(debugfs, readers_delay_no_timer_by_50_us, 220)
 	 * A few seconds after boot, the kernel measures the frequency of the clock that counts
 	 * instructions.  Wait for that measurement: before it, the clock is not exact.
 	 */
-	if (exact)
+	if (icount)
 		nap(5 * SEC);
 	readings = th_map_shared(sizeof(*readings));
 	ASSERT_NE(MAP_FAILED, readings);
@@ -601,7 +601,7 @@ TEST_F_TIMEOUT(debugfs, readers_delay_no_timer_by_50_us, 220)
 	       (long long)alone.median, (long long)alone.p99, (long long)alone.most);
 	TH_LOG("with %lu readings of the files: median %lld, p99 %lld, most %lld", *readings,
 	       (long long)with.median, (long long)with.p99, (long long)with.most);
-	if (exact) {
+	if (icount) {
 		EXPECT_GT(3 * alone.p99, with.p99);
 		EXPECT_GT(50 * USEC, with.most);
 	}

@@ -34,7 +34,7 @@
  *
  * The third test has no greedy user: it checks contexts with TIMERHEAP_UNLIMITED.
  *
- * TIMERHEAP_SECONDS= sets the duration of each measurement of the first test.  TIMERHEAP_EXACT=1
+ * TIMERHEAP_SECONDS= sets the duration of each measurement of the first test.  TIMERHEAP_ICOUNT=1
  * states that the clock counts instructions.  The figures then do not depend on the host, so the
  * tests check all of them.  The first test then needs cyclictest, and fails without it.
  */
@@ -54,7 +54,7 @@ FIXTURE(fair)
 	struct abusers greedy;
 	int fd, cpus;
 	int64_t seconds, percent;
-	bool exact, permitted;
+	bool icount, permitted;
 };
 
 FIXTURE_SETUP(fair)
@@ -63,12 +63,12 @@ FIXTURE_SETUP(fair)
 	if (geteuid() || access(PARAMETER, W_OK))
 		SKIP(return, "needs root, and a module with user_cpu_percent");
 	self->seconds = th_seconds(6);
-	self->exact = getenv("TIMERHEAP_EXACT");
+	self->icount = getenv("TIMERHEAP_ICOUNT");
 	/*
 	 * A few seconds after boot, the kernel measures the frequency of the clock that counts
 	 * instructions.  Wait for that measurement: before it, the clock is not exact.
 	 */
-	if (self->exact)
+	if (self->icount)
 		nap(5 * SEC);
 	self->cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	if (self->cpus > CPUS_MAX)
@@ -209,12 +209,12 @@ static void report(struct __test_metadata *_metadata, const char *when, struct m
  * timers of the second user become due during a run.  With user_cpu_percent, few of them do.
  *
  * The test measures without the limit user_cpu_percent, and with it.  The median lateness with it
- * must be below 50 ms.  The test compares the two measurements only with TIMERHEAP_EXACT=1, which
+ * must be below 50 ms.  The test compares the two measurements only with TIMERHEAP_ICOUNT=1, which
  * states that the clock counts instructions.  Otherwise other delays of an emulated CPU hide the
  * difference, since they are longer than a run.  If the module is slow (th_slow()), the test checks
  * no upper bound.
  *
- * A task waits for a run, too, and for the interrupt that begins the run.  With TIMERHEAP_EXACT=1,
+ * A task waits for a run, too, and for the interrupt that begins the run.  With TIMERHEAP_ICOUNT=1,
  * the test checks this wait.  Its bound, 1.2 ms, is several times the length of a run.  Only a task
  * that becomes ready during a run has to wait.  With user_cpu_percent few tasks do so.  So the
  * average wait must be less than a quarter of the average wait without user_cpu_percent.
@@ -244,7 +244,7 @@ TEST_F_TIMEOUT(fair, cpu_limit_of_user_bounds_lateness_of_other_users, 220)
 	if (th_slow())
 		return;
 	EXPECT_GT(50 * MSEC, with.timers.median);
-	if (!self->exact)
+	if (!self->icount)
 		return;
 	EXPECT_GT(without.timers.median, 4 * with.timers.median);
 	/* With the limit, the second user has over half as many events as without a greedy user. */
@@ -269,7 +269,7 @@ TEST_F_TIMEOUT(fair, cpu_limit_of_user_bounds_lateness_of_other_users, 220)
  * tasks get less than a fifth.  So for most loads the test requires only half of the share.  For
  * 200 tickers the test requires three quarters.  The runs of that load are so long that the budget
  * ends each run after about 0.1 ms.  So interrupts are few, and the estimate matters little.  These
- * bounds apply with TIMERHEAP_EXACT=1, which states that the clock counts instructions.  Otherwise
+ * bounds apply with TIMERHEAP_ICOUNT=1, which states that the clock counts instructions.  Otherwise
  * the test requires one tenth of the share for all loads.
  */
 TEST_F_TIMEOUT(fair, runs_do_not_starve_tasks_even_without_cpu_limit_of_users, 220)
@@ -301,11 +301,11 @@ TEST_F_TIMEOUT(fair, runs_do_not_starve_tasks_even_without_cpu_limit_of_users, 2
 		if (loads[i].cpu >= self->cpus)
 			continue;
 		/* Keep the largest count so far: a disturbance can only make a count smaller. */
-		count = abuse_count_iterations(5, 20 * MSEC, 0, self->exact);
+		count = abuse_count_iterations(5, 20 * MSEC, 0, self->icount);
 		if (count > alone)
 			alone = count;
 		ASSERT_TRUE(start_greedy(self, loads[i].cpu, 0, loads[i].work, loads[i].nr));
-		left = abuse_count_iterations(5, 20 * MSEC, 0, self->exact);
+		left = abuse_count_iterations(5, 20 * MSEC, 0, self->icount);
 		abusers_end(&self->greedy);
 		TH_LOG("%s: %llu%% left", loads[i].name, (unsigned long long)(100 * left / alone));
 		/*
@@ -313,7 +313,7 @@ TEST_F_TIMEOUT(fair, runs_do_not_starve_tasks_even_without_cpu_limit_of_users, 2
 		 * the part of the share that the test requires.
 		 */
 		demanded = 20 / loads[i].tasks;
-		if (!self->exact)
+		if (!self->icount)
 			demanded /= 10;
 		else
 			demanded = loads[i].throttled ? demanded * 3 / 4 : demanded / 2;

@@ -10,7 +10,7 @@
  * which Kafka has overflow wheels: timing wheels with longer ticks.  timing_wheel.c tests the
  * behaviors of go-zero's timing wheel, with slack and without.
  *
- * TIMERHEAP_EXACT=1 in the environment states that the clock of the emulated machine counts
+ * TIMERHEAP_ICOUNT=1 in the environment states that the clock of the emulated machine counts
  * instructions.  Then the duration of an expiry run, and which of two timers is due first, depend
  * on the module alone, not on the host.
  */
@@ -214,7 +214,7 @@ TEST_F(slack, kick_applies_slack_of_the_slot)
 	}
 	EXPECT_EQ(~0ULL, expired);
 	/* Timer 7 is due 40 ms after the others, so it expires last, unless the host stalls. */
-	if (getenv("TIMERHEAP_EXACT"))
+	if (getenv("TIMERHEAP_ICOUNT"))
 		EXPECT_EQ(7, event.slot);
 	EXPECT_TRUE(th_quiet(map.fd, 50 * MSEC));
 	th_unmap(&map);
@@ -282,7 +282,7 @@ TEST_F(slack, timer_due_in_20_ms_expires_before_timers_due_in_1_s_to_292_years)
 					    spans[i - 1] / 10));
 	ASSERT_EQ(1, th_event(self->fd, &event));
 	/* If the host stalled for 1 s before the last move, timer 1 may expire before timer 7. */
-	if (event.slot == 1 && !getenv("TIMERHEAP_EXACT")) {
+	if (event.slot == 1 && !getenv("TIMERHEAP_ICOUNT")) {
 		EXPECT_LE(event.deadline, event.fired);
 		ASSERT_EQ(1, th_event(self->fd, &event));
 	}
@@ -382,7 +382,7 @@ static int64_t max_queues(void)
  *  - For each queue, one run that finds no due timer.  The hrtimer of the queue may still be armed
  *    for a timer that an earlier test has stopped.
  *
- * With TIMERHEAP_EXACT the test also bounds the throttled runs.  The clock counts instructions,
+ * With TIMERHEAP_ICOUNT the test also bounds the throttled runs.  The clock counts instructions,
  * 1 ns each.  The 800 timers of a bucket take between 0.4 and 0.5 ms, and the CPU budget throttles
  * a run after 0.1 ms.  So a bucket takes about five runs, throttled ones included, and the test
  * permits six.  No run is stolen, since the host stops no CPU.
@@ -444,7 +444,7 @@ TEST_F_TIMEOUT(slack, million_expiries_take_few_runs, 200)
 	EXPECT_EQ(nr, info.checked - self->before.checked);
 	EXPECT_GE(buckets + max_queues(),
 		  runs - throttled - 2 * (int64_t)(info.stolen - self->before.stolen));
-	if (getenv("TIMERHEAP_EXACT"))
+	if (getenv("TIMERHEAP_ICOUNT"))
 		EXPECT_GE(6 * buckets, runs);
 }
 

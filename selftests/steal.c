@@ -140,12 +140,12 @@ static int64_t take_events(struct _test_data_steal *self, int nr)
  *
  * In an attempt, a test makes one CPU stuck, and another CPU must steal its timers.  An attempt can
  * fail because the host stalls.  Then the CPU gets stuck too late, or no other CPU has time to
- * steal before the CPU recovers.  TIMERHEAP_EXACT in the environment states that the clock counts
+ * steal before the CPU recovers.  TIMERHEAP_ICOUNT in the environment states that the clock counts
  * instructions.  The host then has no effect, so no attempt may fail.
  */
 static int tries_of_test(void)
 {
-	return getenv("TIMERHEAP_EXACT") ? 1 : 3;
+	return getenv("TIMERHEAP_ICOUNT") ? 1 : 3;
 }
 
 /*

@@ -17,12 +17,12 @@
 /*
  * Timer 0 was started at @began, for 4 s on CLOCK_MONOTONIC.  Return: whether timer 0 is pending,
  * or the 4 s have passed.  The 4 s may have passed if a busy host takes long to resume the machine.
- * TIMERHEAP_EXACT in the environment states that the clock of the emulated machine counts
+ * TIMERHEAP_ICOUNT in the environment states that the clock of the emulated machine counts
  * instructions.  Then a busy host cannot make the resume take long, so timer 0 must be pending.
  */
 static bool pending_for_4_s(int fd, int64_t began)
 {
-	return th_pending(fd, 0) || (!getenv("TIMERHEAP_EXACT") && now() >= began + 4 * SEC);
+	return th_pending(fd, 0) || (!getenv("TIMERHEAP_ICOUNT") && now() >= began + 4 * SEC);
 }
 
 /*
