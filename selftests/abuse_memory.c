@@ -24,7 +24,7 @@
 
 #define NOBODY		65534
 #define CREATOR		1000		/* a user with subordinate user IDs from SUBORDINATE on */
-/* Only one test uses this user: other tests would change the figures that INFO shows to it. */
+/* Only one test uses this user: other tests would change the values that INFO returns to it. */
 #define SPY		1001
 #define SUBORDINATE	100000
 #define MANY		(1U << 20)	/* slots: the most that a context may have by default */

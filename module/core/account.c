@@ -214,10 +214,10 @@ static void theap_counters_add(struct theap_counters *to, const struct theap_cou
 
 /*
  * Add the counters and the CPU time of an account, which has left the list of accounts, to
- * theap_freed.  So the sums of these figures over all accounts, which INFO returns, never decrease.
+ * theap_freed.  So the sums of these values over all accounts, which INFO returns, never decrease.
  * Context: the caller holds theap_accounts_lock.
  */
-static void theap_account_keep_figures(struct theap_account *account)
+static void theap_account_keep_values(struct theap_account *account)
 {
 	enum theap_clock clock;
 	unsigned int cpu;
@@ -250,7 +250,7 @@ void theap_account_free(struct theap_account *account)
 		return;
 	mutex_lock(&theap_accounts_lock);
 	list_del_rcu(&account->link);
-	theap_account_keep_figures(account);
+	theap_account_keep_values(account);
 	mutex_unlock(&theap_accounts_lock);
 	synchronize_rcu();
 	/* Cancel the hrtimers before the wait for IPIs: their functions may send IPIs. */

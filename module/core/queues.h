@@ -28,7 +28,7 @@ struct theap_cursor {
 };
 
 /**
- * struct theap_freed - the figures of all accounts that were freed, added up
+ * struct theap_freed - the values of all accounts that were freed, added up
  * @count:    the counters of their queues
  * @cpu_time: the CPU time that was charged to them
  */

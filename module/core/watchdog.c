@@ -251,16 +251,16 @@ static void theap_watchdog_timer_arm(struct theap_watchdog_timer *wt, unsigned i
 
 /*
  * Make sure that a watchdog timer expires within @delay.  If it has to be armed for that, arm
- * it on another CPU than that of @peer if possible.
+ * it on another CPU than that of @other if possible.
  */
 static void theap_watchdog_timer_wake(struct theap_watchdog_timer *wt,
-				      const struct theap_watchdog_timer *peer, s64 delay)
+				      const struct theap_watchdog_timer *other, s64 delay)
 {
 	if (timer_pending(&wt->timer) &&
 	    (time_before_eq(wt->timer.expires, jiffies + theap_watchdog_ticks(delay)) ||
 	     !timer_delete(&wt->timer)))
 		return;
-	theap_watchdog_timer_arm(wt, theap_watchdog_cpu(smp_processor_id(), peer->cpu), delay);
+	theap_watchdog_timer_arm(wt, theap_watchdog_cpu(smp_processor_id(), other->cpu), delay);
 }
 
 /*
@@ -287,7 +287,7 @@ static void theap_watchdog_timer_check(struct theap_watchdog_timer *wt, s64 span
 static void theap_watchdog_timer_expired(struct timer_list *timer)
 {
 	struct theap_watchdog_timer *wt = container_of(timer, struct theap_watchdog_timer, timer);
-	struct theap_watchdog_timer *peer = &theap_watchdog_timers[wt == theap_watchdog_timers];
+	struct theap_watchdog_timer *other = &theap_watchdog_timers[wt == theap_watchdog_timers];
 	struct theap_cursor at = {};
 	struct theap_queue *queue;
 	s64 span, nearest, delay;
@@ -302,13 +302,13 @@ static void theap_watchdog_timer_expired(struct timer_list *timer)
 	delay = theap_watchdog_delay(nearest, span);
 	if (theap_watchdog_running && !timer_pending(timer)) {
 		theap_watchdog_publish(delay, span);
-		theap_watchdog_timer_check(peer, span);
+		theap_watchdog_timer_check(other, span);
 		if (delay != THEAP_NEVER) {
 			theap_watchdog_timer_arm(wt, theap_watchdog_cpu(smp_processor_id(),
-									peer->cpu),
+									other->cpu),
 						 delay);
 			/* The other timer must not sleep longer than what is published above. */
-			theap_watchdog_timer_wake(peer, wt, delay);
+			theap_watchdog_timer_wake(other, wt, delay);
 		}
 	}
 	raw_spin_unlock_irqrestore(&theap_watchdog_lock, flags);

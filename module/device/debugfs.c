@@ -16,7 +16,7 @@
  *
  * A reader takes no lock that a timer needs.  The heaps of manual clocks are not shown.  All
  * other heaps exist as long as their account.  The reader reads the counters of a heap without
- * its queue's lock, so the figures of one line may be of different moments.  An open file
+ * its queue's lock, so the values of one line may be of different moments.  An open file
  * keeps the module loaded.
  */
 #include <linux/debugfs.h>

@@ -34,7 +34,7 @@ static s64 theap_deadline(s64 now, s64 time, u32 flags)
 }
 
 /*
- * Add the figures of a queue to those of INFO.  For each counter of THEAP_COUNTERS, @info has a
+ * Add the values of a queue to those of INFO.  For each counter of THEAP_COUNTERS, @info has a
  * field of the same name.
  */
 static void theap_info_add(struct timerheap_info *info, struct theap_queue *queue)
@@ -47,7 +47,7 @@ static void theap_info_add(struct timerheap_info *info, struct theap_queue *queu
 }
 
 /*
- * Add the figures of an account to INFO: those of its queues, and the CPU time charged to it.  Each
+ * Add the values of an account to INFO: those of its queues, and the CPU time charged to it.  Each
  * user of the device has an account, and the kernel has one.
  */
 static void theap_info_add_account(struct timerheap_info *info, struct theap_account *account)
@@ -72,9 +72,9 @@ static void theap_info_add_account(struct timerheap_info *info, struct theap_acc
 }
 
 /*
- * Add the figures of all accounts to INFO, so that INFO covers all users.  Add the sums of the
+ * Add the values of all accounts to INFO, so that INFO covers all users.  Add the sums of the
  * counters and the CPU time of freed accounts, too.  While theap_accounts_lock is held, no account
- * is freed.  The figures show when other users start timers, so only programs with CAP_SYS_ADMIN
+ * is freed.  The values show when other users start timers, so only programs with CAP_SYS_ADMIN
  * may read them.
  */
 static void theap_info_add_machine(struct timerheap_info *info)

@@ -354,10 +354,10 @@ static void cache_is_empty_after_concurrent_calls_and_expiries(struct kunit *tes
 
 /*
  * One of two threads.  Each thread moves all keys to its own time to live, @ttl.  A thread moves
- * key @at only when its peer has reached the same key.
+ * key @at only when the other thread has reached the same key.
  */
 struct mover {
-	struct mover *peer;
+	struct mover *other;
 	u64 ttl;
 	atomic_t at;
 };
@@ -369,7 +369,7 @@ static int mover_thread(void *data)
 
 	for (key = 0; key < 1000; key++) {
 		atomic_set(&mover->at, key);
-		while (atomic_read(&mover->peer->at) < key)
+		while (atomic_read(&mover->other->at) < key)
 			cond_resched();
 		move(key, mover->ttl);
 	}

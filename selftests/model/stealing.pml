@@ -18,9 +18,9 @@
  * the CPU runs the queue if a timer is due, and otherwise arms the hrtimer.  After a throttled run
  * the thief arms @thief_resume, and when that expires, steals the queue again if it is overdue.
  *
- * Each of the two watchdog timers is the peer of the other one.  To serve a watchdog timer that has
- * expired, a CPU arms the timer again if a deadline is left, and checks the timer's peer.  The CPU
- * wakes a peer that would sleep too long, and moves a late peer to the fourth CPU.
+ * There are two watchdog timers.  To serve a watchdog timer that has expired, a CPU arms the timer
+ * again if a deadline is left, and checks the other watchdog timer.  The CPU wakes the other timer
+ * if it would sleep too long, and moves it to the fourth CPU if it is late.
  *
  * The module also steals after a run, when it unthrottles a queue, and before a task sleeps.  The
  * model leaves out these steals: they run the queue earlier than the watchdog would.
@@ -31,7 +31,7 @@
  *
  *  - The other CPUs have run all that is due.
  *  - Both watchdog timers will expire before the next deadline.  There is one exception: a
- *    watchdog timer of the stuck CPU may miss that deadline, if its peer will expire before
+ *    watchdog timer of the stuck CPU may miss that deadline, if the other one will expire before
  *    the deadline and move it.
  *
  * When the recovered CPU has no more work, the owning CPU's hrtimer must be set to the first
@@ -343,14 +343,14 @@ inline steal() {
 #define cpu_is_stuck(i)	(!moved[i] && stuck == OWNING_CPU + (i))
 #define is_late(i)	(expires[i] <= now && cpu_is_stuck(i))
 
-#ifdef M_NO_PEER_CHECK
+#ifdef M_NO_CHECK_OF_OTHER
 #define must_move(i)	false
 #else
 #define must_move(i)	(WATCHDOG_TIMERS == 2 && is_late(i))
 #endif
-#if defined(M_PEER_NOT_WOKEN)
+#if defined(M_OTHER_NOT_WOKEN)
 #define must_wake(i)	false
-#elif defined(M_PEER_SLEEPS_LONGER)
+#elif defined(M_OTHER_SLEEPS_LONGER)
 #define must_wake(i)	(WATCHDOG_TIMERS + (i) > 1 && expires[i] > until && \
 			 until == S64_MIN)
 #else

@@ -63,8 +63,8 @@ module_param_named(stuck, stuck.counter, int, 0444);
 MODULE_PARM_DESC(stuck, "Number of CPUs that are stuck");
 
 /*
- * Report that the CPU is stuck, spin for @spinner->ms, and store the time of the recovery.  If an
- * iteration of the loop takes longer than a millisecond, count one millisecond: the host has
+ * Report that the CPU is stuck, spin for @spinner->ms, and store the time of the recovery.  If a
+ * pass of the loop takes longer than a millisecond, count one millisecond: the host has
  * stopped the CPU or, on PREEMPT_RT, another thread has preempted the spinning thread.
  */
 static void spin(struct spinner *spinner)

@@ -10,8 +10,8 @@
  *
  * The timers that were not stopped expire over about 20 seconds.
  *
- * The memory figure is the decrease of the machine's free memory, from before SETUP to
- * after the starts.
+ * The memory that the report states is the decrease of the machine's free memory, from before
+ * SETUP to after the starts.
  */
 #include <err.h>
 #include <getopt.h>
@@ -23,7 +23,7 @@
 #include "device.h"
 #include "ledger.h"
 
-/* With fewer timers, other changes of free memory dominate the memory figure: omit it. */
+/* With fewer timers, other changes of free memory dominate that decrease: omit it. */
 #define MEASURABLE	100000
 
 static void usage(FILE *to)

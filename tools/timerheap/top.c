@@ -2,7 +2,7 @@
 /*
  * timerheap top: show the users, heaps and contexts and their rates continuously.
  *
- * A screen shows the rates since the screen before.  Its lines are sorted by the figure that the
+ * A screen shows the rates since the screen before.  Its lines are sorted by the value that the
  * option --sort or a key selects, the largest first.  The only control sequences are those of ANSI
  * that move the cursor home and erase the screen.  So a serial terminal is enough.
  */
@@ -49,7 +49,7 @@ static void usage(FILE *to)
 static enum sort sort = RATE;
 
 /*
- * The figures of an account, summed up over its lines in debugfs.  The account is that of a user,
+ * The values of an account, summed up over its lines in debugfs.  The account is that of a user,
  * or the kernel's, which kernel modules and unlimited contexts share.  @deficit: how long expiry
  * runs must wait until the user's limit allows the CPU time that they have used.
  */

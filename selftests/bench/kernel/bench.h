@@ -2,10 +2,9 @@
 /*
  * The kernel benchmark: several kinds of timers do the same work.
  *
- * A contender is a kind of timer: memory for each timer, and a few functions.  The
- * benchmark calls these functions through pointers, so the cost of a call is the same for
- * all contenders.  No two timers share a cache line, as if each timer were a member of a
- * larger object.
+ * A peer is a kind of timer: memory for each timer, and a few functions.  The benchmark calls these
+ * functions through pointers, so the cost of a call is the same for all peers.  No two timers share
+ * a cache line, as if each timer were a member of a larger object.
  */
 #ifndef BENCH_H
 #define BENCH_H
@@ -25,7 +24,7 @@
 enum grain { EXACT, JIFFIES, NEVER };
 
 /**
- * struct contender - a kind of timer
+ * struct peer - a kind of timer
  * @name:      its name in the figures
  * @grain:     the resolution of its deadlines
  * @time:      convert a time in nanoseconds of CLOCK_MONOTONIC to the unit that @start takes;
@@ -41,7 +40,7 @@ enum grain { EXACT, JIFFIES, NEVER };
  *
  * When a timer expires, its function adds 1 to the global counter "fired".
  */
-struct contender {
+struct peer {
 	const char *name;
 	enum grain grain;
 	s64 (*time)(s64 when);
@@ -53,8 +52,8 @@ struct contender {
 	bool (*is_clean)(void);
 };
 
-extern const struct contender contenders[];
-extern const unsigned int nr_contenders;
+extern const struct peer peers[];
+extern const unsigned int nr_peers;
 extern atomic_t fired;
 
 /*
@@ -75,7 +74,7 @@ static inline void *array_at(const struct array *array, u32 i, size_t size)
 
 /* A set of @nr timers.  Only work.c uses their shuffled @order and their @deadlines. */
 struct timer_set {
-	const struct contender *contender;
+	const struct peer *peer;
 	u32 nr;
 	struct array timers;
 	struct array order;	/* u32: 0 to nr - 1, shuffled */
@@ -99,22 +98,22 @@ static inline s64 *timer_set_deadline(const struct timer_set *set, u32 i)
 }
 
 /* timer_set.c */
-int timer_set_alloc(struct timer_set *set, const struct contender *contender, u32 nr);
+int timer_set_alloc(struct timer_set *set, const struct peer *peer, u32 nr);
 void timer_set_free(struct timer_set *set);
 u64 random_below(u64 bound);
 
 /* work.c: measure start, stop and modify, with @n pending timers */
-int bench_work(const struct contender *contender, u32 n);
+int bench_work(const struct peer *peer, u32 n);
 
 /*
  * expiry.c: measure the cost of an expiry, which is the time that a loop loses by the expiry.
  * bench_expiry_calibrate() must run first: it measures the time of the loop without expiries.
  */
 void bench_expiry_calibrate(void);
-int bench_expiry(const struct contender *contender, u32 n);
+int bench_expiry(const struct peer *peer, u32 n);
 
 /* parallel.c: measure stop and start on @n CPUs at once */
-int bench_parallel(const struct contender *contender, u32 n);
+int bench_parallel(const struct peer *peer, u32 n);
 
 /* scan.c: measure start, stop and the scans for stuck CPUs, with many possible CPUs */
 int bench_scans(void);
@@ -122,7 +121,7 @@ int bench_scans(void);
 /* figures.c */
 #define ROUNDS	7
 
-void put_figure(const char *bench, const struct contender *contender, u32 n,
+void put_figure(const char *bench, const struct peer *peer, u32 n,
 		u64 *ns, u32 rounds, u32 each);
 
 #endif /* BENCH_H */

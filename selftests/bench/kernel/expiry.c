@@ -60,7 +60,7 @@ void bench_expiry_calibrate(void)
  *
  * Return: the time since @began in which the loop did not run, in ns.
  */
-static u64 lost_time(const struct contender *contender, u64 began, u32 nr)
+static u64 lost_time(const struct peer *peer, u64 began, u32 nr)
 {
 	u64 loops = 0, spent, took;
 
@@ -69,7 +69,7 @@ static u64 lost_time(const struct contender *contender, u64 began, u32 nr)
 		loops++;
 		/* If a softirq takes long, ksoftirqd continues it: let ksoftirqd run. */
 		cond_resched();
-	} while (atomic_read(&fired) < nr || (contender->is_clean && !contender->is_clean()));
+	} while (atomic_read(&fired) < nr || (peer->is_clean && !peer->is_clean()));
 	took = ktime_get_ns() - began;
 	spent = div_u64(loops * undisturbed, SAMPLE);
 	return took > spent ? took - spent : 0;
@@ -83,34 +83,33 @@ static u64 single_round(struct timer_set *single)
 
 	atomic_set(&fired, 0);
 	for (i = 0; i < SINGLE; i++)
-		single->contender->start(timer_set_at(single, i),
-					 single->contender->time(base + i * APART));
-	return lost_time(single->contender, ktime_get_ns(), SINGLE);
+		single->peer->start(timer_set_at(single, i),
+				    single->peer->time(base + i * APART));
+	return lost_time(single->peer, ktime_get_ns(), SINGLE);
 }
 
-static int single_expiry(const struct contender *contender, u32 n)
+static int single_expiry(const struct peer *peer, u32 n)
 {
 	struct timer_set pending, single;
 	u64 ns[ROUNDS];
 	s64 base;
 	u32 i;
 
-	if (timer_set_alloc(&pending, contender, n))
+	if (timer_set_alloc(&pending, peer, n))
 		return -ENOMEM;
-	if (timer_set_alloc(&single, contender, SINGLE)) {
+	if (timer_set_alloc(&single, peer, SINGLE)) {
 		timer_set_free(&pending);
 		return -ENOMEM;
 	}
 	base = ktime_get_ns() + HOUR;
 	for (i = 0; i < n; i++) {
-		contender->start(timer_set_at(&pending, i),
-				 contender->time(base + random_below(HOUR)));
+		peer->start(timer_set_at(&pending, i), peer->time(base + random_below(HOUR)));
 		cond_resched();
 	}
 	single_round(&single);
 	for (i = 0; i < ROUNDS; i++)
 		ns[i] = single_round(&single);
-	put_figure("single expiry", contender, n, ns, ROUNDS, SINGLE);
+	put_figure("single expiry", peer, n, ns, ROUNDS, SINGLE);
 	timer_set_free(&single);
 	timer_set_free(&pending);
 	return 0;
@@ -131,27 +130,27 @@ static u64 mass_round(struct timer_set *set)
 	local_bh_disable();
 	base = ktime_get_ns();
 	for (i = 0; i < set->nr; i++)
-		set->contender->start(timer_set_at(set, i),
-				      set->contender->time(base + random_below(WITHIN)));
+		set->peer->start(timer_set_at(set, i),
+				 set->peer->time(base + random_below(WITHIN)));
 	while (ktime_get_ns() < base + WITHIN)
 		cpu_relax();
 	began = ktime_get_ns();
 	local_bh_enable();
-	return lost_time(set->contender, began, set->nr);
+	return lost_time(set->peer, began, set->nr);
 }
 
-static int mass_expiry(const struct contender *contender, u32 n)
+static int mass_expiry(const struct peer *peer, u32 n)
 {
 	u32 rounds = n > MANY ? 3 : ROUNDS, i;
 	struct timer_set set;
 	u64 ns[ROUNDS];
 
-	if (timer_set_alloc(&set, contender, n))
+	if (timer_set_alloc(&set, peer, n))
 		return -ENOMEM;
 	mass_round(&set);
 	for (i = 0; i < rounds; i++)
 		ns[i] = mass_round(&set);
-	put_figure("mass expiry", contender, n, ns, rounds, n);
+	put_figure("mass expiry", peer, n, ns, rounds, n);
 	timer_set_free(&set);
 	return 0;
 }
@@ -161,14 +160,14 @@ static int mass_expiry(const struct contender *contender, u32 n)
  * exact, also measure single expiries while @n other timers are pending.
  * Return: 0 or -ENOMEM.
  */
-int bench_expiry(const struct contender *contender, u32 n)
+int bench_expiry(const struct peer *peer, u32 n)
 {
 	int ret = 0;
 
-	if (contender->grain != NEVER)
-		ret = mass_expiry(contender, n);
+	if (peer->grain != NEVER)
+		ret = mass_expiry(peer, n);
 	/* With a resolution of jiffies, several of the single expiries would share an interrupt. */
-	if (!ret && contender->grain == EXACT)
-		ret = single_expiry(contender, n);
+	if (!ret && peer->grain == EXACT)
+		ret = single_expiry(peer, n);
 	return ret;
 }

@@ -19,7 +19,7 @@ static int compare(const void *a, const void *b)
 }
 
 /* Print a figure.  @ns: the duration of each of @rounds rounds of @each operations. */
-void put_figure(const char *bench, const struct contender *contender, u32 n,
+void put_figure(const char *bench, const struct peer *peer, u32 n,
 		u64 *ns, u32 rounds, u32 each)
 {
 	const u32 which[] = { rounds / 2, 0, rounds - 1 };
@@ -32,6 +32,6 @@ void put_figure(const char *bench, const struct contender *contender, u32 n,
 		whole[i] = div_u64_rem(tenths[i], 10, &rest[i]);
 	}
 	pr_info("{\"bench\":\"%s\",\"impl\":\"%s\",\"n\":%u,\"value\":%llu.%u,\"unit\":\"ns\",\"low\":%llu.%u,\"high\":%llu.%u}\n",
-		bench, contender->name, n, whole[0], rest[0], whole[1], rest[1],
+		bench, peer->name, n, whole[0], rest[0], whole[1], rest[1],
 		whole[2], rest[2]);
 }

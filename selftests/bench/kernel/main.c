@@ -38,8 +38,8 @@ static int bench_parallel_all(void)
 	int ret = 0;
 
 	for (n = 1; !ret && n <= num_online_cpus(); n *= 2)
-		for (j = 0; !ret && j < nr_contenders; j++)
-			ret = bench_parallel(&contenders[j], n);
+		for (j = 0; !ret && j < nr_peers; j++)
+			ret = bench_parallel(&peers[j], n);
 	return ret;
 }
 
@@ -52,10 +52,10 @@ static int bench_all(void)
 	migrate_disable();
 	bench_expiry_calibrate();
 	for (i = 0; !ret && i < nr_ns; i++)
-		for (j = 0; !ret && j < nr_contenders; j++) {
-			ret = bench_work(&contenders[j], ns[i]);
+		for (j = 0; !ret && j < nr_peers; j++) {
+			ret = bench_work(&peers[j], ns[i]);
 			if (!ret)
-				ret = bench_expiry(&contenders[j], ns[i]);
+				ret = bench_expiry(&peers[j], ns[i]);
 		}
 	migrate_enable();
 	return ret;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Stop and start timers on several CPUs at once, to measure the cost of a contender's locks.
+ * Stop and start timers on several CPUs at once, to measure the cost of a peer's locks.
  *
  * Each of @n CPUs stops and starts timers of its own.  A figure is the time that one CPU
  * takes for one stop and one start.  If no CPU waits for another, the figure does not grow
@@ -36,8 +36,8 @@ static atomic_t waiting;
 static int work(void *data)
 {
 	struct worker *worker = data;
-	const struct contender *contender = worker->set.contender;
-	s64 time = contender->time(ktime_get_ns() + 3600 * NSEC_PER_SEC);
+	const struct peer *peer = worker->set.peer;
+	s64 time = peer->time(ktime_get_ns() + 3600 * NSEC_PER_SEC);
 	u64 began;
 	u32 i = 0;
 
@@ -49,8 +49,8 @@ static int work(void *data)
 	do {
 		void *timer = timer_set_at(&worker->set, i);
 
-		contender->stop_sync(timer);
-		contender->start(timer, time++);
+		peer->stop_sync(timer);
+		peer->start(timer, time++);
 		worker->ops++;
 		i = (i + 1) % EACH;
 		worker->took = ktime_get_ns() - began;
@@ -71,7 +71,7 @@ static int work(void *data)
  * Return: the time for one stop and one start, in picoseconds; 0: a thread could not be
  * created.
  */
-static u64 parallel_round(const struct contender *contender, struct worker *workers, u32 n)
+static u64 parallel_round(const struct peer *peer, struct worker *workers, u32 n)
 {
 	u64 sum = 0;
 	u32 i, nr;
@@ -106,7 +106,7 @@ static u64 parallel_round(const struct contender *contender, struct worker *work
  * Measure stop and start of timers on CPUs 0 to @n - 1 at once.  These CPUs must be online.
  * Return: 0 or -ENOMEM.
  */
-int bench_parallel(const struct contender *contender, u32 n)
+int bench_parallel(const struct peer *peer, u32 n)
 {
 	struct worker *workers = kcalloc(n, sizeof(*workers), GFP_KERNEL);
 	u64 ns[ROUNDS];
@@ -116,17 +116,17 @@ int bench_parallel(const struct contender *contender, u32 n)
 	if (!workers)
 		return -ENOMEM;
 	for (nr = 0; nr < n; nr++) {
-		ret = timer_set_alloc(&workers[nr].set, contender, EACH);
+		ret = timer_set_alloc(&workers[nr].set, peer, EACH);
 		if (ret)
 			break;
 	}
 	for (i = 0; !ret && i < ROUNDS; i++) {
-		ns[i] = parallel_round(contender, workers, n);
+		ns[i] = parallel_round(peer, workers, n);
 		if (!ns[i])
 			ret = -ENOMEM;
 	}
 	if (!ret)
-		put_figure("synchronous stop and start, by CPUs", contender, n, ns, ROUNDS, 1000);
+		put_figure("synchronous stop and start, by CPUs", peer, n, ns, ROUNDS, 1000);
 	while (nr--)
 		timer_set_free(&workers[nr].set);
 	kfree(workers);

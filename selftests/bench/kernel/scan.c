@@ -135,7 +135,7 @@ static const struct {
  */
 static void measure(const char *name, struct theap_timer *timer)
 {
-	const struct contender contender = { .name = name };
+	const struct peer peer = { .name = name };
 	u64 ns[ROUNDS];
 	u32 i, round, each;
 
@@ -153,7 +153,7 @@ static void measure(const char *name, struct theap_timer *timer)
 				local_bh_enable();
 			}
 		}
-		put_figure(operations[i].name, &contender, nr_cpu_ids, ns, ROUNDS, EACH);
+		put_figure(operations[i].name, &peer, nr_cpu_ids, ns, ROUNDS, EACH);
 	}
 }
 

@@ -62,11 +62,11 @@ static void timer_set_free_arrays(struct timer_set *set)
 }
 
 /* Make a set of @nr idle timers.  Return: 0; or -ENOMEM, and the caller has nothing to free. */
-int timer_set_alloc(struct timer_set *set, const struct contender *contender, u32 nr)
+int timer_set_alloc(struct timer_set *set, const struct peer *peer, u32 nr)
 {
 	u32 i;
 
-	*set = (struct timer_set){ .contender = contender, .nr = nr };
+	*set = (struct timer_set){ .peer = peer, .nr = nr };
 	if (array_alloc(&set->timers, nr, TIMER_SIZE) ||
 	    array_alloc(&set->order, nr, sizeof(u32)) ||
 	    array_alloc(&set->deadlines, nr, sizeof(s64))) {
@@ -78,7 +78,7 @@ int timer_set_alloc(struct timer_set *set, const struct contender *contender, u3
 
 		*timer_set_order(set, i) = *other;
 		*other = i;
-		contender->setup(timer_set_at(set, i));
+		peer->setup(timer_set_at(set, i));
 	}
 	return 0;
 }
@@ -88,9 +88,9 @@ void timer_set_free(struct timer_set *set)
 	u32 i;
 
 	for (i = 0; i < set->nr; i++) {
-		set->contender->stop_sync(timer_set_at(set, i));
-		if (set->contender->end)
-			set->contender->end(timer_set_at(set, i));
+		set->peer->stop_sync(timer_set_at(set, i));
+		if (set->peer->end)
+			set->peer->end(timer_set_at(set, i));
 		cond_resched();
 	}
 	timer_set_free_arrays(set);

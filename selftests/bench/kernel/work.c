@@ -28,7 +28,7 @@ static void timer_set_start(struct timer_set *set)
 		s64 *deadline = timer_set_deadline(set, i);
 
 		*deadline = base + random_below(HOUR);
-		set->contender->start(timer_set_at(set, i), set->contender->time(*deadline));
+		set->peer->start(timer_set_at(set, i), set->peer->time(*deadline));
 		cond_resched();
 	}
 }
@@ -63,28 +63,28 @@ static s64 choose(enum kind kind, s64 base, s64 deadline, u32 i)
 }
 
 /*
- * A timer of a round.  next_turns() finds the timer before the measurement of the round begins.
+ * A timer of a round.  next_operands() finds the timer before the round is measured.
  *
  * Before all rounds, timer_set_start() starts each timer of the set "pending" for its first
  * deadline.  A round of LATEST, RANDOM or EARLIEST starts idle timers instead, those of the set
  * "fresh".  Then @deadline is undefined, since timer_set_start() does not start the set "fresh".
  */
-struct turn {
+struct operand {
 	void *timer;
 	s64 deadline;	/* the first deadline, in nanoseconds */
-	s64 when;	/* its new deadline in this round, in the contender's unit */
+	s64 when;	/* its new deadline in this round, in the peer's unit */
 };
 
 /* Find the next @nr timers of the shuffled order. */
-static void next_turns(struct timer_set *set, struct turn *turns, u32 nr)
+static void next_operands(struct timer_set *set, struct operand *operands, u32 nr)
 {
 	u32 i;
 
 	for (i = 0; i < nr; i++) {
 		u32 which = *timer_set_order(set, set->at + i);
 
-		turns[i].timer = timer_set_at(set, which);
-		turns[i].deadline = *timer_set_deadline(set, which);
+		operands[i].timer = timer_set_at(set, which);
+		operands[i].deadline = *timer_set_deadline(set, which);
 	}
 	set->at += nr;
 	if (set->at + nr > set->nr)
@@ -92,21 +92,21 @@ static void next_turns(struct timer_set *set, struct turn *turns, u32 nr)
 }
 
 /* Do one round.  Return: its duration in ns. */
-static u64 work_round(const struct contender *contender, enum kind kind, struct turn *turns,
+static u64 work_round(const struct peer *peer, enum kind kind, struct operand *operands,
 		      u32 nr, s64 base)
 {
 	u64 began;
 	u32 i;
 
 	for (i = 0; i < nr; i++)
-		turns[i].when = contender->time(choose(kind, base, turns[i].deadline, i));
+		operands[i].when = peer->time(choose(kind, base, operands[i].deadline, i));
 	began = ktime_get_ns();
 	if (kind == STOP)
 		for (i = 0; i < nr; i++)
-			contender->stop(turns[i].timer);
+			peer->stop(operands[i].timer);
 	else
 		for (i = 0; i < nr; i++)
-			contender->start(turns[i].timer, turns[i].when);
+			peer->start(operands[i].timer, operands[i].when);
 	return ktime_get_ns() - began;
 }
 
@@ -116,31 +116,31 @@ static u64 work_round(const struct contender *contender, enum kind kind, struct 
  * their first deadlines.  After a round of RESTART, the timers have their first deadlines already.
  */
 static void work(const char *bench, struct timer_set *set, u32 n, enum kind kind, s64 base,
-		 struct turn *turns)
+		 struct operand *operands)
 {
-	const struct contender *contender = set->contender;
+	const struct peer *peer = set->peer;
 	u32 nr = min(WORK, set->nr), round, i;
 	u64 ns[ROUNDS];
 
 	for (round = 0; round <= ROUNDS; round++) {
 		u64 took;
 
-		next_turns(set, turns, nr);
+		next_operands(set, operands, nr);
 		/* A restart is the start of a stopped timer: first stop the timers. */
 		if (kind == RESTART)
-			work_round(contender, STOP, turns, nr, base);
-		took = work_round(contender, kind, turns, nr, base);
+			work_round(peer, STOP, operands, nr, base);
+		took = work_round(peer, kind, operands, nr, base);
 		/* The first round warms the caches. */
 		if (round)
 			ns[round - 1] = took;
 		if (kind <= EARLIEST)
 			for (i = 0; i < nr; i++)
-				contender->stop_sync(turns[i].timer);
+				peer->stop_sync(operands[i].timer);
 		else if (kind != RESTART)
-			work_round(contender, RESTART, turns, nr, base);
+			work_round(peer, RESTART, operands, nr, base);
 		cond_resched();
 	}
-	put_figure(bench, contender, n, ns, ROUNDS, nr);
+	put_figure(bench, peer, n, ns, ROUNDS, nr);
 }
 
 /*
@@ -148,79 +148,78 @@ static void work(const char *bench, struct timer_set *set, u32 n, enum kind kind
  * An operation starts a timer, and stops the timer that was started @n operations before.  So @n
  * timers are pending.
  *
- * A contender may defer work of a stop, such as the removal of the timer from a heap, to later
+ * A peer may defer work of a stop, such as the removal of the timer from a heap, to later
  * operations.  So before the measurement, run at most 2 * @n operations that are not measured.
  * They stop nearly all timers.  So the measured operations include deferred work of earlier ones.
  *
- * @stop is the contender's stop; or its synchronous stop, for a timer that is part of the request
+ * @stop is the peer's stop; or its synchronous stop, for a timer that is part of the request
  * and is freed with it.
  *
  * Return: 0 or -ENOMEM.
  */
-static int work_timeouts(const char *bench, const struct contender *contender, u32 n,
+static int work_timeouts(const char *bench, const struct peer *peer, u32 n,
 			 void (*stop)(void *timer))
 {
-	u32 each = min(n, 10 * WORK), round, i, at = n, turns = 2 * n / each;
+	u32 each = min(n, 10 * WORK), round, i, at = n, warm = 2 * n / each;
 	struct timer_set ring;
 	u64 ns[ROUNDS], began;
 	s64 time;
 
-	if (timer_set_alloc(&ring, contender, 2 * n))
+	if (timer_set_alloc(&ring, peer, 2 * n))
 		return -ENOMEM;
-	time = contender->time(ktime_get_ns() + HOUR);
+	time = peer->time(ktime_get_ns() + HOUR);
 	for (i = 0; i < n; i++)
-		contender->start(timer_set_at(&ring, i), time++);
-	for (round = 0; round < turns + ROUNDS; round++) {
+		peer->start(timer_set_at(&ring, i), time++);
+	for (round = 0; round < warm + ROUNDS; round++) {
 		began = ktime_get_ns();
 		for (i = 0; i < each; i++) {
-			contender->start(timer_set_at(&ring, at), time++);
+			peer->start(timer_set_at(&ring, at), time++);
 			stop(timer_set_at(&ring, at < n ? at + n : at - n));
 			at = at + 1 < 2 * n ? at + 1 : 0;
 		}
-		if (round >= turns)
-			ns[round - turns] = ktime_get_ns() - began;
+		if (round >= warm)
+			ns[round - warm] = ktime_get_ns() - began;
 		cond_resched();
 	}
-	put_figure(bench, contender, n, ns, ROUNDS, each);
+	put_figure(bench, peer, n, ns, ROUNDS, each);
 	timer_set_free(&ring);
 	return 0;
 }
 
 /* Measure all operations of this file, with @n pending timers.  Return: 0 or -ENOMEM. */
-int bench_work(const struct contender *contender, u32 n)
+int bench_work(const struct peer *peer, u32 n)
 {
 	struct timer_set pending, fresh;
-	struct turn *turns;
+	struct operand *operands;
 	s64 base;
 	int ret = -ENOMEM;
 
-	turns = kvmalloc_array(WORK, sizeof(*turns), GFP_KERNEL);
-	if (!turns)
+	operands = kvmalloc_array(WORK, sizeof(*operands), GFP_KERNEL);
+	if (!operands)
 		return -ENOMEM;
-	ret = timer_set_alloc(&pending, contender, n);
+	ret = timer_set_alloc(&pending, peer, n);
 	if (ret)
 		goto out;
-	ret = timer_set_alloc(&fresh, contender, WORK);
+	ret = timer_set_alloc(&fresh, peer, WORK);
 	if (ret)
 		goto out_pending;
 	base = ktime_get_ns();
 	timer_set_start(&pending);
-	work("start, latest", &fresh, n, LATEST, base, turns);
-	work("start, random", &fresh, n, RANDOM, base, turns);
-	work("start, earliest", &fresh, n, EARLIEST, base, turns);
-	work("stop", &pending, n, STOP, base, turns);
-	work("restart", &pending, n, RESTART, base, turns);
-	work("modify to later", &pending, n, LATER, base, turns);
-	work("modify to earlier", &pending, n, EARLIER, base, turns);
+	work("start, latest", &fresh, n, LATEST, base, operands);
+	work("start, random", &fresh, n, RANDOM, base, operands);
+	work("start, earliest", &fresh, n, EARLIEST, base, operands);
+	work("stop", &pending, n, STOP, base, operands);
+	work("restart", &pending, n, RESTART, base, operands);
+	work("modify to later", &pending, n, LATER, base, operands);
+	work("modify to earlier", &pending, n, EARLIER, base, operands);
 	timer_set_free(&fresh);
 out_pending:
 	timer_set_free(&pending);
 	if (!ret)
-		ret = work_timeouts("request timeout", contender, n, contender->stop);
+		ret = work_timeouts("request timeout", peer, n, peer->stop);
 	if (!ret)
-		ret = work_timeouts("request timeout, synchronous stop", contender, n,
-				    contender->stop_sync);
+		ret = work_timeouts("request timeout, synchronous stop", peer, n, peer->stop_sync);
 out:
-	kvfree(turns);
+	kvfree(operands);
 	return ret;
 }

@@ -99,7 +99,7 @@ static const struct {
 } kinds[] = {
 	{ "request", "request timeout", request },
 	{ "idle", "idle timeout", postpone },
-	{ "restart", "stop and restart", stop_and_restart },
+	{ "stop-restart", "stop and restart", stop_and_restart },
 };
 
 #define KINDS	((int)(sizeof(kinds) / sizeof(*kinds)))
@@ -113,13 +113,13 @@ static void work(void *arg)
 	do {
 		worker->burst(worker);
 		worker->operations += BURST;
-		peer_turn(worker->peer, worker->set);
+		peer_end_turn(worker->peer, worker->set);
 	} while (read_clock() < end && worker->lost < RESERVE);
 }
 
 /*
  * The number of lost requests whose timers must still expire in this round.  Each expiry
- * subtracts 1.  reap_lost_requests() adds the lost requests only at the end of the round.
+ * subtracts 1.  dispatch_lost_requests() adds the lost requests only at the end of the round.
  * Until then the number may be below 0.
  */
 static _Thread_local int64_t to_expire;
@@ -134,7 +134,7 @@ static void count_lost(uint32_t timer, uint64_t times)
  * Wait until the timers of lost requests expire.  If threads share a set of timers, the first
  * thread waits for the timers of all threads, and the other threads return at once.
  */
-static void reap_lost_requests(struct worker *worker)
+static void dispatch_lost_requests(struct worker *worker)
 {
 	int end = worker->peer->shared ? threads : worker - workers + 1;
 
@@ -145,7 +145,7 @@ static void reap_lost_requests(struct worker *worker)
 		w->lost = 0;
 	}
 	while (to_expire > 0)
-		worker->peer->reap(worker->set, true);
+		worker->peer->dispatch(worker->set, true);
 }
 
 /* Do one thread's part of a round. */
@@ -160,7 +160,7 @@ static void do_round(struct worker *worker)
 	else
 		work(worker);
 	threads_barrier();
-	reap_lost_requests(worker);
+	dispatch_lost_requests(worker);
 	worker->calls = peer_calls - calls;
 	threads_barrier();
 }
@@ -202,7 +202,7 @@ static void spread_out(struct worker *worker)
 {
 	for (uint32_t i = 0; i < worker->n - RESERVE; i++)
 		start_in_turn(worker->peer, worker->set, worker->first + i, random_time(worker), 0);
-	peer_turn(worker->peer, worker->set);
+	peer_end_turn(worker->peer, worker->set);
 }
 
 /*
@@ -226,7 +226,7 @@ static void run_kinds(struct worker *worker)
 	}
 	for (uint32_t i = 0; i < RESERVE; i++)
 		worker->peer->start(worker->set, reserved(worker, i), random_time(worker), 0);
-	peer_turn(worker->peer, worker->set);
+	peer_end_turn(worker->peer, worker->set);
 }
 
 static void init_workers(const struct peer *peer, void *set, uint32_t n, int nr)
@@ -261,7 +261,7 @@ static void run_thread(int number)
 	read_clock();
 	for (uint32_t i = 0; i < worker->n; i++)
 		start_in_turn(peer, worker->set, worker->first + i, peer_now + TIMEOUT, 0);
-	peer_turn(peer, worker->set);
+	peer_end_turn(peer, worker->set);
 	run_kinds(worker);
 	threads_barrier();
 	if (!peer->shared)

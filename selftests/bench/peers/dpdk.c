@@ -32,7 +32,7 @@
 struct set {
 	uint32_t n;
 	bool registered;	/* open_dpdk() has made the thread of this set an lcore */
-	uint64_t expired;	/* timers that have expired in this call of reap_dpdk() */
+	uint64_t expired;	/* timers that have expired in this call of dispatch_dpdk() */
 	/*
 	 * The period of each timer, in ns, until expired() passes it to DPDK at the first expiry.
 	 * 0: the timer is one-shot, or DPDK has its period.
@@ -130,7 +130,7 @@ static void stop_dpdk(void *arg, uint32_t timer)
 		errx(1, "rte_timer_stop");
 }
 
-static void reap_dpdk(void *arg, bool wait)
+static void dispatch_dpdk(void *arg, bool wait)
 {
 	struct set *set = arg;
 
@@ -160,6 +160,6 @@ const struct peer dpdk = {
 	.start = start_dpdk,
 	.postpone = postpone_dpdk,
 	.stop = stop_dpdk,
-	.reap = reap_dpdk,
+	.dispatch = dispatch_dpdk,
 	.close = close_dpdk,
 };

@@ -78,17 +78,17 @@ static void start_from(const struct part *part, uint64_t begin, uint64_t period)
 {
 	for (uint32_t i = 0; i < part->n; i++)
 		start_in_turn(part->peer, part->set, i, begin + offset_in_second(part, i), period);
-	peer_turn(part->peer, part->set);
+	peer_end_turn(part->peer, part->set);
 }
 
 static void stop_all(const struct part *part)
 {
 	for (uint32_t i = 0; i < part->n; i++) {
 		if (i % BURST == 0)
-			peer_turn(part->peer, part->set);
+			peer_end_turn(part->peer, part->set);
 		part->peer->stop(part->set, i);
 	}
-	peer_turn(part->peer, part->set);
+	peer_end_turn(part->peer, part->set);
 }
 
 /*
@@ -212,14 +212,14 @@ static void put(const struct part *part, const char *title, struct rounds *round
 static void wait_for_all(const struct part *part)
 {
 	while (expired < part->n)
-		part->peer->reap(part->set, true);
+		part->peer->dispatch(part->set, true);
 }
 
 static void poll_for_all(const struct part *part)
 {
 	while (expired < part->n) {
 		usleep(PAUSE / USEC);
-		part->peer->reap(part->set, false);
+		part->peer->dispatch(part->set, false);
 	}
 }
 
@@ -238,7 +238,7 @@ static void mass(struct part *part, const char *title, void (*work)(const struct
 static void wait_until(const struct part *part, uint64_t end)
 {
 	while (bench_ns(CLOCK_MONOTONIC) < end)
-		part->peer->reap(part->set, true);
+		part->peer->dispatch(part->set, true);
 }
 
 static void tick(const struct part *part)
@@ -258,7 +258,7 @@ static void tickers(struct part *part)
 		measure_round(part, &rounds, tick);
 	put(part, "tickers", &rounds);
 	stop_all(part);
-	part->peer->reap(part->set, false);
+	part->peer->dispatch(part->set, false);
 }
 
 /*
@@ -270,7 +270,7 @@ static void poll_until_over(const struct part *part)
 {
 	while (bench_ns(CLOCK_MONOTONIC) < base + SEC + PAUSE) {
 		usleep(PAUSE / USEC);
-		part->peer->reap(part->set, false);
+		part->peer->dispatch(part->set, false);
 	}
 	expired = part->n;
 }
@@ -289,10 +289,10 @@ static void postponed(struct part *part)
 		start_all(part, 0);
 		for (uint32_t timer = 0; timer < part->n; timer++) {
 			if (timer % BURST == 0)
-				peer_turn(peer, part->set);
+				peer_end_turn(peer, part->set);
 			peer->postpone(part->set, timer, base + HOUR);
 		}
-		peer_turn(peer, part->set);
+		peer_end_turn(peer, part->set);
 		sleep_until(base - PAUSE);
 		measure_round(part, &rounds, poll_until_over);
 		stop_all(part);
@@ -304,7 +304,7 @@ static void postponed(struct part *part)
 static void wait_for_one(const struct part *part)
 {
 	while (!expired)
-		part->peer->reap(part->set, true);
+		part->peer->dispatch(part->set, true);
 }
 
 static void waiting(struct part *part)
@@ -312,7 +312,7 @@ static void waiting(struct part *part)
 	struct rounds rounds = { 0 };
 
 	part->peer->start(part->set, 0, read_clock() + SEC, 0);
-	peer_turn(part->peer, part->set);
+	peer_end_turn(part->peer, part->set);
 	measure_round(part, &rounds, wait_for_one);
 	put_value("1 s, waiting for one timer", part->peer, part->n, rounds.busy[0] / 1e6, "ms");
 }

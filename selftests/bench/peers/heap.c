@@ -46,7 +46,7 @@ static void stop_heap(void *arg, uint32_t timer)
 	heap4_remove(&set->heap, timer);
 }
 
-static void turn_heap(void *arg)
+static void end_turn_heap(void *arg)
 {
 	struct set *set = arg;
 
@@ -66,7 +66,7 @@ static void expire_first(struct set *set, uint64_t now)
 	peer_expired(first.timer, times);
 }
 
-static void reap_heap(void *arg, bool wait)
+static void dispatch_heap(void *arg, bool wait)
 {
 	struct set *set = arg;
 
@@ -77,7 +77,7 @@ static void reap_heap(void *arg, bool wait)
 		alarm_note_expiry(&set->alarm, now);
 		while (heap4_first(&set->heap) <= now)
 			expire_first(set, now);
-		turn_heap(set);
+		end_turn_heap(set);
 		if (any || !wait)
 			return;
 		alarm_wait(&set->alarm);
@@ -101,7 +101,7 @@ const struct peer heap = {
 	.start = start_heap,
 	.postpone = postpone_heap,
 	.stop = stop_heap,
-	.turn = turn_heap,
-	.reap = reap_heap,
+	.end_turn = end_turn_heap,
+	.dispatch = dispatch_heap,
 	.close = close_heap,
 };

@@ -2,11 +2,12 @@
 /*
  * lateness - measure how late a program gets the expiries of its timers
  *
- *	lateness [-r] [-w SITUATION] [-n TIMERS] [-p PEER] [FILE]
+ *	lateness [-r] [-w SITUATION] [-n TIMERS] [-p NAME] [FILE]
  *
  * The program prints a table, and writes lines of JSON to FILE.  The options -w and -n select the
  * situations whose name contains SITUATION, with at most TIMERS other timers.  The option -p
- * selects the contenders (kinds of timers, with a way to wait) whose name contains PEER.
+ * selects the candidates whose name contains NAME.  A candidate is a peer (kind of timer) with a
+ * way to wait for its expiries.
  *
  * The reader is a process with ten flows, each with one timer.  When the timer expires, the flow
  * would send a packet.  Then the flow starts the timer again, for one to two milliseconds later.
@@ -18,9 +19,9 @@
  *	after fired	until the reader has the event: the kernel's work on the next due timers,
  *			the wake-up of the reader, the return from its system call
  *
- * Meanwhile a neighbor works on the same CPU: another process, which has other timers, or computes.
- * The reader has real-time priority (exception: "timerheap, ring"), so it need not wait for the
- * neighbor's program.  The reader still waits for interrupts, for the kernel's work in interrupts,
+ * Meanwhile a background process works on the same CPU: it has other timers, or computes.  The
+ * reader has real-time priority (exception: "timerheap, ring"), so it need not wait for the
+ * background process.  The reader still waits for interrupts, for the kernel's work in interrupts,
  * and for other work of the kernel that cannot be preempted.  The situations are:
  *
  *	pending		the other timers are pending, with deadlines an hour or more away
@@ -30,9 +31,9 @@
  *	one bucket	the same as "at once", but with slack: the kernel may let the other timers
  *			expire later, and keeps them in one bucket, a single entry of its heap
  *	busy tasks	there are no other timers, but tasks that compute without end
- *	user, ...	the neighbor is another user: it uses slots, which are timerheap's timers
- *			in mapped memory, and has the default limit of CPU time.  The reader may
- *			use any kind of timer
+ *	user, ...	another user runs the background process, which uses slots: timerheap's
+ *			timers in mapped memory.  That user has the default limit of CPU time.
+ *			The reader may use any kind of timer
  *
  * If the other timers are due together once a second, that is a mass expiry.  Half of the flows are
  * due at most MARGIN before it ("before"), and half at most MARGIN after it ("after").
@@ -64,12 +65,12 @@
 
 #define FLOWS		10
 #define PRIORITY	80		/* real-time priority of the reader */
-#define PERIOD		SEC		/* time between mass expiries of the neighbor process */
+#define PERIOD		SEC		/* time between mass expiries of the background process */
 #define MARGIN		(20 * USEC)
 #define IDLE		(10 * SEC)	/* duration of an idle timeout */
-#define TURN		(10 * MSEC)	/* every TURN, the neighbor process postpones timeouts */
+#define TURN		(10 * MSEC)	/* every TURN, the background process postpones timeouts */
 #define TURNS		500		/* number of turns to postpone each timeout once */
-#define USER		1000		/* user ID of a neighbor process that another user runs */
+#define USER		1000		/* ID of the user that runs the background process */
 #define AFTER_BOOT	10		/* seconds that prepare() sleeps before it measures */
 #define MOST_SAMPLES	20000
 #define EVENTS		64
@@ -88,8 +89,8 @@ void *peer_array(uint32_t n, uint32_t size)
 }
 
 /*
- * The work of the neighbor, the process that loads the reader's CPU.  Each function calls
- * be_ready() when the reader, which waits for that call, may begin to measure.
+ * The work of the background process on the reader's CPU.  Each function calls be_ready() when the
+ * reader, which waits for that call, may begin to measure.
  */
 static void keep_pending(void);
 static void postpone_all(void);
@@ -98,13 +99,13 @@ static void compute(void);
 
 static const struct situation {
 	const char *name;
-	uint32_t n;		/* number of timers, or tasks, of the neighbor process */
+	uint32_t n;		/* number of timers, or tasks, of the background process */
 	void (*work)(void);
 	uint32_t samples;
-	bool at_instants;	/* the neighbor process has timers due at multiples of PERIOD */
+	bool at_instants;	/* the background process has timers due at multiples of PERIOD */
 	uint64_t apart;		/* time from one timer's deadline to the next, in ns */
 	uint64_t slack;
-	bool user;		/* another user runs the neighbor, the other process on the CPU */
+	bool user;		/* another user runs the background process */
 } situations[] = {
 	{ .name = "pending", .n = 10, .work = keep_pending, .samples = 10000 },
 	{ .name = "pending", .n = 10000, .work = keep_pending, .samples = 10000 },
@@ -134,46 +135,48 @@ static void wait_by_spinning(void *set);
 
 static const struct peer sleeper;
 
-static const struct contender {
+static const struct candidate {
 	const char *name;
 	const struct peer *peer;	/* the flows' timers */
 	/*
-	 * The timers of the neighbor, the other process on the CPU; NULL: the same kind as @peer.
-	 * Exception: a neighbor that runs as another user always has timerheap's timers.
+	 * The timers of the background process; NULL: the same kind as @peer.  Exception: a
+	 * background process of another user always has timerheap's timers.
 	 */
 	const struct peer *others;
-	void (*wait)(void *set);	/* wait for expiries; NULL: reap() of @peer waits */
+	void (*wait)(void *set);	/* wait for expiries; NULL: dispatch() of @peer waits */
 	bool ordinary;			/* the reader has no real-time priority */
 	/*
-	 * Measure this contender only while the neighbor is idle.  That is the situation "pending":
-	 * the deadlines of the neighbor's timers are an hour or more away, so none of them expires.
+	 * Measure this candidate only in the situation "pending".  There, the deadlines of the
+	 * other timers are an hour or more away, so none of them expires.
 	 */
-	bool idle;
+	bool pending_only;
 	uint32_t most;			/* the most other timers to measure with; 0: no limit */
-} contenders[] = {
+} candidates[] = {
 	{ .name = "timerheap, poll", .peer = &mapped_slots, .wait = wait_by_poll },
-	{ .name = "timerheap, epoll", .peer = &mapped_slots, .wait = wait_by_epoll, .idle = true },
-	{ .name = "timerheap, read", .peer = &mapped_slots, .wait = wait_by_read, .idle = true },
+	{ .name = "timerheap, epoll", .peer = &mapped_slots, .wait = wait_by_epoll,
+	  .pending_only = true },
+	{ .name = "timerheap, read", .peer = &mapped_slots, .wait = wait_by_read,
+	  .pending_only = true },
 	{ .name = "timerheap, ring", .peer = &mapped_slots, .wait = wait_by_spinning,
-	  .ordinary = true, .idle = true },
+	  .ordinary = true, .pending_only = true },
 	{ .name = "timerfd, epoll", .peer = &timerfd },
 	{ .name = "clock_nanosleep", .peer = &sleeper, .others = &timerfd },
-	{ .name = "POSIX timers", .peer = &posix, .idle = true, .most = 10 },
-	{ .name = "io_uring", .peer = &uring, .idle = true, .most = 10 },
-	{ .name = "heap", .peer = &heap, .idle = true, .most = 10 },
-	{ .name = "libuv", .peer = &libuv, .idle = true, .most = 10 },
-	{ .name = "libevent", .peer = &libevent, .idle = true, .most = 10 },
+	{ .name = "POSIX timers", .peer = &posix, .pending_only = true, .most = 10 },
+	{ .name = "io_uring", .peer = &uring, .pending_only = true, .most = 10 },
+	{ .name = "heap", .peer = &heap, .pending_only = true, .most = 10 },
+	{ .name = "libuv", .peer = &libuv, .pending_only = true, .most = 10 },
+	{ .name = "libevent", .peer = &libevent, .pending_only = true, .most = 10 },
 };
 
 static const struct situation *situation;
-static const struct contender *contender;
+static const struct candidate *candidate;
 static uint64_t seed;
 
 /*
  * Samples of the reader's timers, in us.  @late is the lateness, which has two parts: the time
  * until the kernel finds the timer due, and the time after that.  groups[1] has the samples of
- * timers that are due just after a mass expiry.  In a mass expiry, all timers of the neighbor, the
- * other process on the CPU, are due.  groups[0] has all other samples.
+ * timers that are due just after a mass expiry.  In a mass expiry, all timers of the background
+ * process are due.  groups[0] has all other samples.
  */
 static struct group {
 	double late[MOST_SAMPLES], until_fired[MOST_SAMPLES], after_fired[MOST_SAMPLES];
@@ -217,7 +220,7 @@ static void start_sleeper(void *set, uint32_t timer, uint64_t when, uint64_t per
 	whens[timer] = when;
 }
 
-static void reap_sleeper(void *set, bool wait)
+static void dispatch_sleeper(void *set, bool wait)
 {
 	uint64_t *whens = set, first = UINT64_MAX;
 	struct timespec until;
@@ -236,7 +239,7 @@ static void reap_sleeper(void *set, bool wait)
 static const struct peer sleeper = {
 	.open = open_sleeper,
 	.start = start_sleeper,
-	.reap = reap_sleeper,
+	.dispatch = dispatch_sleeper,
 };
 
 /* Open a context, which holds timers of timerheap, and wait for their expiries. */
@@ -244,10 +247,9 @@ static const struct peer sleeper = {
 /*
  * Open a context without the limit on the CPU time that the kernel uses for a user's timers, as a
  * program with real-time priority would.  All contexts without the limit share one queue per CPU
- * and clock.  The reader, whose lateness is measured, and the neighbor, a process that loads the
- * CPU, call this function.  So their timers are in one queue, as the timers of one user are.
- * Exception: a neighbor that is another user does not call this function, and has a queue of its
- * own.
+ * and clock.  The reader, whose lateness is measured, and the background process call this
+ * function.  So their timers are in one queue, as the timers of one user are.  Exception: a
+ * background process of another user does not call this function, and has a queue of its own.
  */
 static void *open_unlimited(uint32_t n, bool exact)
 {
@@ -297,7 +299,7 @@ static void wait_by_spinning(void *set)
 		;
 }
 
-/* The neighbor */
+/* The background process */
 
 static int ready;		/* the write end of a pipe to the reader */
 static const struct peer *others;
@@ -320,7 +322,7 @@ static void open_others(void)
 	other_set = is_timerheap(others) && !situation->user ?
 		    open_unlimited(situation->n, true) : others->open(situation->n, true);
 	if (!other_set)
-		err(1, "the neighbor's timers");
+		err(1, "the other timers");
 	for (uint32_t i = 0; situation->slack && i < situation->n; i++)
 		if (timerheap_set_slack(other_set, i, situation->slack))
 			errx(1, "timerheap_set_slack");
@@ -332,7 +334,7 @@ static void start_other(uint32_t timer, uint64_t when)
 {
 	others->start(other_set, timer, when, 0);
 	if (timer % BURST == BURST - 1)
-		peer_turn(others, other_set);
+		peer_end_turn(others, other_set);
 }
 
 static void keep_pending(void)
@@ -340,12 +342,12 @@ static void keep_pending(void)
 	open_others();
 	for (uint32_t i = 0; i < situation->n; i++)
 		start_other(i, peer_now + HOUR + bench_random(&seed) % HOUR);
-	peer_turn(others, other_set);
+	peer_end_turn(others, other_set);
 	be_ready();
 	pause();
 }
 
-/* Return the numbers of the timers of the neighbor process, in random order. */
+/* Return the numbers of the timers of the background process, in random order. */
 static uint32_t *shuffled(void)
 {
 	uint32_t n = situation->n, *order = peer_array(n, sizeof(*order));
@@ -386,7 +388,7 @@ static void postpone_all(void)
 			else
 				others->postpone(other_set, order[i], peer_now + IDLE);
 		}
-		peer_turn(others, other_set);
+		peer_end_turn(others, other_set);
 		if (turn == IDLE / TURN)
 			be_ready();
 		next += TURN;
@@ -408,8 +410,8 @@ static void expire_all(void)
 		start_for_instant(i, 1);
 	be_ready();
 	for (;;) {
-		peer_turn(others, other_set);
-		others->reap(other_set, true);
+		peer_end_turn(others, other_set);
+		others->dispatch(other_set, true);
 	}
 }
 
@@ -425,10 +427,10 @@ static void compute(void)
 }
 
 /*
- * Fork the neighbor, the process that loads the reader's CPU, and wait until it is ready.
- * Return: the neighbor's process ID.
+ * Fork the background process, and wait until it is ready.
+ * Return: its process ID.
  */
-static pid_t start_neighbor(void)
+static pid_t start_background(void)
 {
 	int ends[2];
 	char byte;
@@ -449,7 +451,7 @@ static pid_t start_neighbor(void)
 	}
 	close(ends[1]);
 	if (read(ends[0], &byte, 1) != 1)
-		errx(1, "the neighbor has ended");
+		errx(1, "the background process has ended");
 	close(ends[0]);
 	return child;
 }
@@ -461,13 +463,13 @@ static uint64_t deadlines[FLOWS];
 
 /*
  * True: the timer of a flow is due within MARGIN of a mass expiry.  In a mass expiry, all timers of
- * the neighbor process are due.  The array is used only in situations with mass expiries.
+ * the background process are due.  The array is used only in situations with mass expiries.
  */
 static bool aimed[FLOWS];
 static uint32_t wanted, skipped;	/* samples to take, and those to skip before them */
 
 /*
- * Start the timer of a flow.  In some situations, all timers of the neighbor process expire
+ * Start the timer of a flow.  In some situations, all timers of the background process expire
  * together once a second, in a mass expiry.  Then the flow has two deadlines for each mass expiry.
  * The first is one to two milliseconds before the mass expiry, the second at most MARGIN before or
  * after it.  In the other situations, the deadline is one to two milliseconds from now.
@@ -485,7 +487,7 @@ static void send_next(uint32_t flow)
 		deadlines[flow] = instant + random % MARGIN;
 	else
 		deadlines[flow] = instant - random % MARGIN;
-	contender->peer->start(flows, flow, deadlines[flow], 0);
+	candidate->peer->start(flows, flow, deadlines[flow], 0);
 }
 
 static void add_sample(struct group *group, uint32_t flow)
@@ -493,7 +495,7 @@ static void add_sample(struct group *group, uint32_t flow)
 	uint32_t nr = group->nr++;
 
 	group->late[nr] = ((double)peer_now - deadlines[flow]) / USEC;
-	if (is_timerheap(contender->peer)) {
+	if (is_timerheap(candidate->peer)) {
 		uint64_t fired = ((struct timerheap *)flows)->slots[flow].fired;
 
 		group->until_fired[nr] = ((double)fired - deadlines[flow]) / USEC;
@@ -542,7 +544,7 @@ static void put(const char *part, double *samples, uint32_t nr)
 		if (i == 2 && nr < 10000)
 			continue;
 		snprintf(bench, sizeof(bench), "%s%s: %s", situation->name, part, points[i].name);
-		bench_put(bench, contender->name, situation->n,
+		bench_put(bench, candidate->name, situation->n,
 			  (struct figure){ late, samples[0], samples[nr - 1] }, "us");
 	}
 }
@@ -552,7 +554,7 @@ static void put_group(struct group *group, const char *name)
 	char part[32];
 
 	put(name, group->late, group->nr);
-	if (!is_timerheap(contender->peer))
+	if (!is_timerheap(candidate->peer))
 		return;
 	snprintf(part, sizeof(part), "%s, until fired", name);
 	put(part, group->until_fired, group->nr);
@@ -569,7 +571,7 @@ static void put_all(void)
 
 static void read_events(void)
 {
-	const struct peer *peer = contender->peer;
+	const struct peer *peer = candidate->peer;
 	struct sched_param priority = { .sched_priority = PRIORITY };
 
 	/* Lock the memory, as real-time programs do: a page fault may clear 2 MB. */
@@ -577,8 +579,8 @@ static void read_events(void)
 		err(1, "mlockall");
 	flows = is_timerheap(peer) ? open_unlimited(FLOWS, true) : peer->open(FLOWS, true);
 	if (!flows)
-		err(1, "%s", contender->name);
-	if (!contender->ordinary && sched_setscheduler(0, SCHED_FIFO, &priority))
+		err(1, "%s", candidate->name);
+	if (!candidate->ordinary && sched_setscheduler(0, SCHED_FIFO, &priority))
 		err(1, "sched_setscheduler");
 	peer_expired = note_lateness;
 	read_clock();
@@ -587,31 +589,31 @@ static void read_events(void)
 	wanted = situation->samples;
 	skipped = situation->at_instants ? 2 * FLOWS : 500;
 	while (wanted) {
-		peer_turn(peer, flows);
-		if (contender->wait)
-			contender->wait(flows);
-		peer->reap(flows, !contender->wait);
+		peer_end_turn(peer, flows);
+		if (candidate->wait)
+			candidate->wait(flows);
+		peer->dispatch(flows, !candidate->wait);
 	}
 }
 
 static void measure(void)
 {
-	pid_t neighbor;
+	pid_t background;
 	int status;
 
 	seed = 88172645463325252;
 	others = situation->user ? &mapped_slots :
-		 contender->others ? contender->others : contender->peer;
-	neighbor = start_neighbor();
+		 candidate->others ? candidate->others : candidate->peer;
+	background = start_background();
 	read_events();
-	kill(neighbor, SIGKILL);
-	if (waitpid(neighbor, &status, 0) != neighbor || !WIFSIGNALED(status) ||
+	kill(background, SIGKILL);
+	if (waitpid(background, &status, 0) != background || !WIFSIGNALED(status) ||
 	    WTERMSIG(status) != SIGKILL)
-		errx(1, "the neighbor has ended before the measurement");
+		errx(1, "the background process has ended before the measurement");
 	put_all();
 }
 
-/* Measure in a child process, so that each contender begins with the same memory. */
+/* Measure in a child process, so that each candidate begins with the same memory. */
 static bool measure_in_child(void)
 {
 	pid_t child = fork();
@@ -625,20 +627,20 @@ static bool measure_in_child(void)
 	}
 	waitpid(child, &status, 0);
 	if (status)
-		warnx("%s, %s: ended by %s %d", situation->name, contender->name,
+		warnx("%s, %s: ended by %s %d", situation->name, candidate->name,
 		      WIFSIGNALED(status) ? "signal" : "status",
 		      WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 	return !status;
 }
 
-/* Can the current situation be measured with the current contender? */
+/* Can the current situation be measured with the current candidate? */
 static bool possible(void)
 {
-	if (contender->idle && situation->work != keep_pending)
+	if (candidate->pending_only && situation->work != keep_pending)
 		return false;
-	if (contender->most && situation->n > contender->most)
+	if (candidate->most && situation->n > candidate->most)
 		return false;
-	return !situation->slack || is_timerheap(contender->peer);
+	return !situation->slack || is_timerheap(candidate->peer);
 }
 
 static void set_sysctl(const char *path, const char *value)
@@ -713,7 +715,7 @@ static void raise_timer_thread(void)
 
 int main(int argc, char **argv)
 {
-	const char *name = "", *who = "";
+	const char *name = "", *matched = "";
 	uint32_t timers = UINT32_MAX;
 	bool good = true;
 	int option;
@@ -726,9 +728,9 @@ int main(int argc, char **argv)
 		else if (option == 'n')
 			timers = atoi(optarg);
 		else if (option == 'p')
-			who = optarg;
+			matched = optarg;
 		else
-			errx(1, "usage: lateness [-r] [-w SITUATION] [-n TIMERS] [-p PEER] [FILE]");
+			errx(1, "usage: lateness [-r] [-w SITUATION] [-n TIMERS] [-p NAME] [FILE]");
 	}
 	bench_open(argv[optind]);
 	prepare();
@@ -736,9 +738,9 @@ int main(int argc, char **argv)
 		situation = &situations[i];
 		if (!strstr(situation->name, name) || situation->n > timers)
 			continue;
-		for (size_t j = 0; j < sizeof(contenders) / sizeof(*contenders); j++) {
-			contender = &contenders[j];
-			if (strstr(contender->name, who) && possible())
+		for (size_t j = 0; j < sizeof(candidates) / sizeof(*candidates); j++) {
+			candidate = &candidates[j];
+			if (strstr(candidate->name, matched) && possible())
 				good &= measure_in_child();
 		}
 	}

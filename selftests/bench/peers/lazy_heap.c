@@ -71,7 +71,7 @@ static void stop_lazy(void *arg, uint32_t number)
 	set->timers[number].deadline = 0;
 }
 
-static void turn_lazy(void *arg)
+static void end_turn_lazy(void *arg)
 {
 	struct set *set = arg;
 
@@ -101,7 +101,7 @@ static uint64_t check_first(struct set *set, uint64_t now)
 	return times;
 }
 
-static void reap_lazy(void *arg, bool wait)
+static void dispatch_lazy(void *arg, bool wait)
 {
 	struct set *set = arg;
 	bool any = false;
@@ -118,7 +118,7 @@ static void reap_lazy(void *arg, bool wait)
 				peer_expired(number, times);
 			any |= times;
 		}
-		turn_lazy(set);
+		end_turn_lazy(set);
 		if (any || !wait)
 			return;
 		alarm_wait(&set->alarm);
@@ -144,13 +144,13 @@ const struct peer lazy_heap = {
 	.start = start_lazy,
 	.postpone = postpone_lazy,
 	.stop = stop_lazy,
-	.turn = turn_lazy,
-	.reap = reap_lazy,
+	.end_turn = end_turn_lazy,
+	.dispatch = dispatch_lazy,
 	.close = close_lazy,
 };
 
 /*
- * The functions of "lazy heap, one lock".  reap() needs no lock: one thread calls reap()
+ * The functions of "lazy heap, one lock".  dispatch() needs no lock: one thread calls dispatch()
  * while no other thread works.
  */
 static void start_locked(void *arg, uint32_t number, uint64_t when, uint64_t period)
@@ -180,12 +180,12 @@ static void stop_locked(void *arg, uint32_t number)
 	pthread_mutex_unlock(&set->lock);
 }
 
-static void turn_locked(void *arg)
+static void end_turn_locked(void *arg)
 {
 	struct set *set = arg;
 
 	pthread_mutex_lock(&set->lock);
-	turn_lazy(set);
+	end_turn_lazy(set);
 	pthread_mutex_unlock(&set->lock);
 }
 
@@ -199,7 +199,7 @@ const struct peer locked_heap = {
 	.start = start_locked,
 	.postpone = postpone_locked,
 	.stop = stop_locked,
-	.turn = turn_locked,
-	.reap = reap_lazy,
+	.end_turn = end_turn_locked,
+	.dispatch = dispatch_lazy,
 	.close = close_lazy,
 };

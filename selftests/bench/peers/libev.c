@@ -73,14 +73,14 @@ static void stop_libev(void *arg, uint32_t timer)
 	ev_timer_stop(set->loop, &set->timers[timer]);
 }
 
-static void turn_libev(void *arg)
+static void end_turn_libev(void *arg)
 {
 	struct set *set = arg;
 
 	ev_now_update(set->loop);
 }
 
-static void reap_libev(void *arg, bool wait)
+static void dispatch_libev(void *arg, bool wait)
 {
 	struct set *set = arg;
 
@@ -104,7 +104,7 @@ const struct peer libev = {
 	.start = start_libev,
 	.postpone = postpone_libev,
 	.stop = stop_libev,
-	.turn = turn_libev,
-	.reap = reap_libev,
+	.end_turn = end_turn_libev,
+	.dispatch = dispatch_libev,
 	.close = close_libev,
 };

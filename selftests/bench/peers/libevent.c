@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * libevent: each thread has an event base, with a heap of timers.  Timeouts of the most common
- * length, @peer_timeout, share a queue, as libevent's documentation recommends.
+ * length, @peer_timeout, share a list, as libevent's documentation recommends.
  *
  * A base reads the clock once per turn.  If a handler starts a timer, the deadline is that reading
  * plus the span of the timer.  So a timer that is started x ns after the reading expires x ns
@@ -91,7 +91,7 @@ static void stop_libevent(void *arg, uint32_t timer)
 	event_del(&set->timers[timer].event);
 }
 
-static void reap_libevent(void *arg, bool wait)
+static void dispatch_libevent(void *arg, bool wait)
 {
 	struct set *set = arg;
 
@@ -140,7 +140,7 @@ const struct peer libevent = {
 	.start = start_libevent,
 	.postpone = postpone_libevent,
 	.stop = stop_libevent,
-	.reap = reap_libevent,
+	.dispatch = dispatch_libevent,
 	.inside = inside_libevent,
 	.close = close_libevent,
 };

@@ -61,14 +61,14 @@ static void stop_libuv(void *arg, uint32_t timer)
 	uv_timer_stop(&set->timers[timer]);
 }
 
-static void turn_libuv(void *arg)
+static void end_turn_libuv(void *arg)
 {
 	struct set *set = arg;
 
 	uv_update_time(&set->loop);
 }
 
-static void reap_libuv(void *arg, bool wait)
+static void dispatch_libuv(void *arg, bool wait)
 {
 	struct set *set = arg;
 
@@ -94,7 +94,7 @@ const struct peer libuv = {
 	.start = start_libuv,
 	.postpone = postpone_libuv,
 	.stop = stop_libuv,
-	.turn = turn_libuv,
-	.reap = reap_libuv,
+	.end_turn = end_turn_libuv,
+	.dispatch = dispatch_libuv,
 	.close = close_libuv,
 };

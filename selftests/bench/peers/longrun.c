@@ -2,15 +2,15 @@
 /*
  * longrun - count all instructions that a machine executes for the timers of a server
  *
- *	longrun [-q] [-r] [-w WORKLOAD] [-n TIMERS] [-p PEER] [FILE]
+ *	longrun [-q] [-r] [-w WORKLOAD] [-n TIMERS] [-p NAME] [FILE]
  *
  * The program prints a table, and writes lines of JSON to FILE.  A peer is a kind of timer that a
- * program can use (peers.h).  With -w and -n, only workloads whose name contains WORKLOAD, with
- * TIMERS timers, are measured.  With -p, only the peer "none" and peers whose name matches PEER, an
- * extended regular expression, are measured.
- * With -q, only workloads and peers that are marked quick are measured, for "make check".  With -r,
- * only the timers of Go, Tokio and Java are measured, in programs of their own, which must be in
- * PATH.
+ * program can use (peers.h), and a candidate is a peer with its options.  With -w and -n, only
+ * workloads whose name contains WORKLOAD, with TIMERS timers, are measured.  With -p, only the
+ * candidate "none" and candidates whose name matches NAME, an extended regular expression, are
+ * measured.  With -q, only workloads and candidates that are marked quick are measured, for
+ * "make check".  With -r, only the timers of Go, Tokio and Java are measured, in programs of their
+ * own, which must be in PATH.
  *
  * The program runs on one CPU whose clock counts instructions (selftests/vm/run -c).  So a second
  * is 10^9 instructions.  The busy time of the CPU is the number of instructions of the program, of
@@ -90,7 +90,7 @@ struct workload {
 	uint32_t rate;		/* packets of all connections, or requests, per second */
 	uint32_t seconds;	/* duration of the measurement without -q */
 	uint32_t quick;		/* duration with -q, in seconds; 0: not measured with -q */
-	void (*turn)(uint64_t turns);
+	void (*do_turns)(uint64_t turns);
 	bool periodic;		/* the timers are tickers */
 	bool aligned;		/* all deadlines are multiples of the span */
 };
@@ -102,51 +102,51 @@ static void do_nothing(uint64_t turns);
 static const struct workload workloads[] = {
 	{
 		.name = "idle, 10 s, 5/s", .n = 10000, .span = 10 * SEC, .seconds = 50,
-		.rate = 50000, .turn = receive_packets, .quick = 200,
+		.rate = 50000, .do_turns = receive_packets, .quick = 200,
 	},
 	{
 		.name = "idle, 10 s, 1/s", .n = 1000, .span = 10 * SEC, .seconds = 50,
-		.rate = 1000, .turn = receive_packets,
+		.rate = 1000, .do_turns = receive_packets,
 	},
 	{
 		.name = "idle, 10 s, 1/s", .n = 10000, .span = 10 * SEC, .seconds = 50,
-		.rate = 10000, .turn = receive_packets,
+		.rate = 10000, .do_turns = receive_packets,
 	},
 	{
 		.name = "idle, 10 s, 1/s", .n = 100000, .span = 10 * SEC, .seconds = 20,
-		.rate = 100000, .turn = receive_packets,
+		.rate = 100000, .do_turns = receive_packets,
 	},
 	{
 		.name = "idle, 10 s, 1/s", .n = 1000000, .span = 10 * SEC, .seconds = 20,
-		.rate = 1000000, .turn = receive_packets,
+		.rate = 1000000, .do_turns = receive_packets,
 	},
 	{
 		.name = "idle, 2 s, 1/s", .n = 1000, .span = 2 * SEC, .seconds = 10,
-		.rate = 1000, .turn = receive_packets,
+		.rate = 1000, .do_turns = receive_packets,
 	},
 	{
 		.name = "idle, 2 s, 1/s", .n = 10000, .span = 2 * SEC, .seconds = 10,
-		.rate = 10000, .turn = receive_packets, .quick = 100,
+		.rate = 10000, .do_turns = receive_packets, .quick = 100,
 	},
 	{
 		.name = "idle, 2 s, 1/s", .n = 100000, .span = 2 * SEC, .seconds = 10,
-		.rate = 100000, .turn = receive_packets,
+		.rate = 100000, .do_turns = receive_packets,
 	},
 	{
 		.name = "idle, 2 s, 1/s", .n = 1000000, .span = 2 * SEC, .seconds = 10,
-		.rate = 1000000, .turn = receive_packets,
+		.rate = 1000000, .do_turns = receive_packets,
 	},
 	{
 		.name = "requests, 30 s", .n = 200000, .span = 30 * SEC, .seconds = 30,
-		.rate = 100000, .turn = handle_requests,
+		.rate = 100000, .do_turns = handle_requests,
 	},
 	{
 		.name = "tickers, 1/s", .n = 10000, .span = SEC, .seconds = 10,
-		.turn = do_nothing, .periodic = true, .quick = 50,
+		.do_turns = do_nothing, .periodic = true, .quick = 50,
 	},
 	{
 		.name = "mass, 2 s", .n = 100000, .span = 2 * SEC, .seconds = 10,
-		.turn = do_nothing, .aligned = true,
+		.do_turns = do_nothing, .aligned = true,
 	},
 };
 
@@ -194,7 +194,7 @@ static void stop_none(void *set, uint32_t timer)
 	(void)timer;
 }
 
-static void reap_none(void *set, bool wait)
+static void dispatch_none(void *set, bool wait)
 {
 	uint64_t times;
 
@@ -218,22 +218,22 @@ static const struct peer none = {
 	.start = start_none,
 	.postpone = postpone_none,
 	.stop = stop_none,
-	.reap = reap_none,
+	.dispatch = dispatch_none,
 	.close = close_none,
 };
 
 /*
- * One row of the results: a peer (kind of timer), with options such as @slack, or a program in
- * another language, which uses the timers of that language.
+ * A candidate: a peer (kind of timer), with options such as @slack; or a program in another
+ * language, which uses the timers of that language.
  */
-static const struct contender {
+static const struct candidate {
 	const char *name;
 	const struct peer *peer;
 	const char *program;	/* the program in another language; NULL: @peer is measured */
 	uint64_t slack;		/* timerheap: slack of each timer, in nanoseconds */
-	bool common;		/* libevent: the timeouts share a queue (libevent.c) */
+	bool common;		/* libevent: the timeouts share a list (libevent.c) */
 	bool quick;
-} contenders[] = {
+} candidates[] = {
 	{ .name = "none", .peer = &none, .quick = true },
 	{ .name = "timerheap, slots", .peer = &mapped_slots, .quick = true },
 	{ .name = "timerheap, 1 ms of slack", .peer = &mapped_slots, .slack = MSEC },
@@ -252,17 +252,17 @@ static const struct contender {
 	{ .name = "Java", .program = "longrun-java" },
 };
 
-#define NR_CONTENDERS	((int)(sizeof(contenders) / sizeof(*contenders)))
+#define NR_CANDIDATES	((int)(sizeof(candidates) / sizeof(*candidates)))
 
 /* The state of the simulated server: its workload, its timers and its figures. */
 static const struct workload *work;
 static uint32_t seconds;	/* duration of the measurement */
-static const struct contender *contender;
+static const struct candidate *candidate;
 static const struct peer *peer;
 static void *set;
 static uint64_t *deadlines;	/* the deadline of each timeout, in ns */
 static uint64_t expired, latest, seed;	/* @latest: the greatest lateness, in ns */
-static bool clock_is_read;	/* handle_expiry() has set peer_now in this call of reap() */
+static bool clock_is_read;	/* handle_expiry() has set peer_now in this call of dispatch() */
 
 static void read_clock(void)
 {
@@ -276,8 +276,8 @@ static uint32_t random_below(uint32_t n)
 
 static void end_turn(void)
 {
-	if (peer->turn)
-		peer->turn(set);
+	if (peer->end_turn)
+		peer->end_turn(set);
 }
 
 static void start(uint32_t timer)
@@ -376,7 +376,7 @@ static void handle_expiry(uint32_t timer, uint64_t times)
 	if (timer == work->n) {
 		uint64_t turns = (peer_now - turns_began) / TURN;
 
-		work->turn(turns - turns_done);
+		work->do_turns(turns - turns_done);
 		turns_done = turns;
 		return;
 	}
@@ -395,7 +395,7 @@ static void serve(uint64_t duration)
 	do {
 		end_turn();
 		clock_is_read = false;
-		peer->reap(set, true);
+		peer->dispatch(set, true);
 	} while (peer_now < end);
 }
 
@@ -472,11 +472,11 @@ static struct state measure_long_run(void)
 	turns_began = peer_now;
 	turns_done = 0;
 	peer->start(set, work->n, peer_now + TURN, TURN);
-	if (work->turn == handle_requests)
+	if (work->do_turns == handle_requests)
 		init_requests();
 	else
 		spread_out();
-	serve((work->turn == handle_requests ? 1 : 2) * work->span + SEC);
+	serve((work->do_turns == handle_requests ? 1 : 2) * work->span + SEC);
 	expired = 0;
 	latest = 0;
 	before = state_now();
@@ -488,17 +488,17 @@ static struct state measure_long_run(void)
 /* Open a set of timers of the peer, and measure the workload with these timers. */
 static struct state measure_peer(void)
 {
-	peer = contender->peer;
+	peer = candidate->peer;
 	peer_expired = handle_expiry;
-	peer_timeout = contender->common ? work->span : 0;
+	peer_timeout = candidate->common ? work->span : 0;
 	seed = 88172645463325252;
 	deadlines = peer_array(work->n + 1, sizeof(*deadlines));
 	read_clock();
 	set = peer->open(work->n + 1, false);
 	if (!set)
-		err(1, "%s", contender->name);
-	for (uint32_t i = 0; contender->slack && i < work->n; i++)
-		if (timerheap_set_slack(set, i, contender->slack))
+		err(1, "%s", candidate->name);
+	for (uint32_t i = 0; candidate->slack && i < work->n; i++)
+		if (timerheap_set_slack(set, i, candidate->slack))
 			errx(1, "timerheap_set_slack");
 	return measure_long_run();
 }
@@ -516,7 +516,7 @@ static struct state measure_program(const char *timers)
 	char command[256], line[256];
 	FILE *program;
 
-	snprintf(command, sizeof(command), "%s %.*s %u %llu %u %u %s", contender->program,
+	snprintf(command, sizeof(command), "%s %.*s %u %llu %u %u %s", candidate->program,
 		 (int)strcspn(work->name, ","), work->name, work->n,
 		 (unsigned long long)work->span, work->rate, seconds, timers);
 	program = popen(command, "r");
@@ -533,7 +533,7 @@ static struct state measure_program(const char *timers)
 	return per_second(before, after);
 }
 
-/* The figures without timers, in memory that the child processes of all contenders share. */
+/* The figures without timers, in memory that the child processes of all candidates share. */
 static struct state *base;
 
 static void put(const char *name, double value, const char *unit)
@@ -564,8 +564,8 @@ static void measure(void)
 	struct state state;
 	char name[64];
 
-	if (contender->program) {
-		snprintf(name, sizeof(name), "%s, none", contender->name);
+	if (candidate->program) {
+		snprintf(name, sizeof(name), "%s, none", candidate->name);
 		*base = (struct state){ 0 };
 		state = measure_program("none");
 		put_state(name, state);
@@ -574,8 +574,8 @@ static void measure(void)
 	} else {
 		state = measure_peer();
 	}
-	put_state(contender->name, state);
-	if (contender->peer == &none)
+	put_state(candidate->name, state);
+	if (candidate->peer == &none)
 		*base = state;
 }
 
@@ -593,14 +593,14 @@ static bool measure_in_child(void)
 	}
 	waitpid(child, &status, 0);
 	if (status)
-		warnx("%s, %s: ended by %s %d", work->name, contender->name,
+		warnx("%s, %s: ended by %s %d", work->name, candidate->name,
 		      WIFSIGNALED(status) ? "signal" : "status",
 		      WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 	return !status;
 }
 
-/* Is the current workload to be measured with the current contender? */
-static bool wanted(const char *name, uint32_t timers, const regex_t *peers, bool quick,
+/* Is the current workload to be measured with the current candidate? */
+static bool wanted(const char *name, uint32_t timers, const regex_t *names, bool quick,
 		   bool programs)
 {
 	/*
@@ -608,14 +608,14 @@ static bool wanted(const char *name, uint32_t timers, const regex_t *peers, bool
 	 * "requests", in which at most half are pending.  In other workloads, no number of timers
 	 * is between @most and 2 * @most, so the limit 2 * @most has the same effect as @most.
 	 */
-	if (programs != !!contender->program ||
-	    (!programs && work->n > 2ULL * contender->peer->most))
+	if (programs != !!candidate->program ||
+	    (!programs && work->n > 2ULL * candidate->peer->most))
 		return false;
 	if (!strstr(work->name, name) || (timers && timers != work->n))
 		return false;
-	if (quick && !(work->quick && contender->quick))
+	if (quick && !(work->quick && candidate->quick))
 		return false;
-	return contender->peer == &none || !regexec(peers, contender->name, 0, NULL, 0);
+	return candidate->peer == &none || !regexec(names, candidate->name, 0, NULL, 0);
 }
 
 int main(int argc, char **argv)
@@ -624,7 +624,7 @@ int main(int argc, char **argv)
 	const char *name = "", *matched = "";
 	bool quick = false, programs = false, good = true;
 	uint32_t timers = 0;
-	regex_t peers;
+	regex_t names;
 	int option;
 
 	while ((option = getopt(argc, argv, "qrw:n:p:")) != -1) {
@@ -641,7 +641,7 @@ int main(int argc, char **argv)
 		else
 			errx(1, "usage: see the first lines of longrun.c");
 	}
-	if (regcomp(&peers, matched, REG_EXTENDED | REG_NOSUB))
+	if (regcomp(&names, matched, REG_EXTENDED | REG_NOSUB))
 		errx(1, "\"%s\" is not a regular expression", matched);
 	if (!quick && access("/sys/module/halted/parameters/ns", R_OK))
 		err(1, "the module halted is not loaded");
@@ -656,9 +656,9 @@ int main(int argc, char **argv)
 		work = &workloads[i];
 		seconds = quick ? work->quick : work->seconds;
 		*base = (struct state){ 0 };
-		for (int j = 0; j < NR_CONTENDERS; j++) {
-			contender = &contenders[j];
-			if (wanted(name, timers, &peers, quick, programs))
+		for (int j = 0; j < NR_CANDIDATES; j++) {
+			candidate = &candidates[j];
+			if (wanted(name, timers, &names, quick, programs))
 				good &= measure_in_child();
 		}
 	}

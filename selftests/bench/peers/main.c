@@ -5,7 +5,7 @@
  *	peers [-p PEER] [FILE [WORKLOAD]...]
  *
  * The program prints a table, and writes lines of JSON to FILE.  The workloads are start, request,
- * idle, restart, mass, tickers, postponed and waiting.  The default is all of them.
+ * idle, stop-restart, mass, tickers, postponed and waiting.  The default is all of them.
  * With -p, only peers whose name contains PEER are measured.
  *
  * Each peer runs in a process of its own, so a peer does not inherit the memory of an earlier peer.
@@ -56,7 +56,7 @@ void *peer_array(uint32_t n, uint32_t size)
 
 static bool churn_wanted(void)
 {
-	return wanted("request") || wanted("idle") || wanted("restart");
+	return wanted("request") || wanted("idle") || wanted("stop-restart");
 }
 
 static bool expiry_wanted(void)

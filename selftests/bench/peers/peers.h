@@ -9,12 +9,12 @@
  *  - Event loops read the clock once per turn, and spans begin at that reading.  The
  *    workloads read the clock once per turn, too (lateness.c also at each event).  peer_now is
  *    the reading, and peer_span() converts a time to a span.
- *  - A peer that can change many timers by one system call may defer that call to turn().
- *    While time is measured, turn() is called after at most BURST operations.  A stop with a
- *    restart counts as one operation.  turn() is also called between the last operation and
- *    reap().  A server that gets BURST packets by one epoll_wait() would do the same.
- *    Exception: longrun.c, and the neighbor process of lateness.c, may do more operations
- *    between two calls of turn(), for example if many timers expire together.
+ *  - A peer that can change many timers by one system call may defer that call to end_turn().
+ *    While time is measured, end_turn() is called after at most BURST operations.  A stop with a
+ *    restart counts as one operation.  end_turn() is also called between the last operation and
+ *    dispatch().  A server that gets BURST packets by one epoll_wait() would do the same.
+ *    Exception: longrun.c, and the background process of lateness.c, may do more operations
+ *    between two calls of end_turn(), for example if many timers expire together.
  *  - A server calls epoll_wait() for its sockets in any case, so no figure includes such a call.
  *    But if a peer needs a call to get its own events, its figures include that call.
  *  - System calls are counted in libc's functions, including the calls that libraries make.
@@ -31,7 +31,7 @@
 #define SEC	UINT64_C(1000000000)
 #define HOUR	(3600 * SEC)
 
-/* The most operations between two calls of turn() while time is measured; see above. */
+/* The most operations between two calls of end_turn() while time is measured; see above. */
 #define BURST	64
 
 /* The duration of request and idle timeouts, in ns; exceptions: longrun.c and lateness.c. */
@@ -55,9 +55,9 @@
  *            every @period after that
  * @postpone: let a pending timer expire at @when, later than before
  * @stop:     stop a pending timer
- * @turn:     end a turn of the loop: make the deferred system calls (see above), or let an
+ * @end_turn: end a turn of the loop: make the deferred system calls (see above), or let an
  *            event loop read its clock; NULL: nothing to do
- * @reap:     call peer_expired() for all timers that have expired.  With @wait, first wait for an
+ * @dispatch: call peer_expired() for all timers that have expired.  With @wait, first wait for an
  *            expiry; then it is enough to handle the expiries that one system call, or one turn
  *            of the event loop, returns
  * @inside:   call @work as the event loop would call a handler; NULL: the workload calls
@@ -75,8 +75,8 @@ struct peer {
 	void (*start)(void *set, uint32_t timer, uint64_t when, uint64_t period);
 	void (*postpone)(void *set, uint32_t timer, uint64_t when);
 	void (*stop)(void *set, uint32_t timer);
-	void (*turn)(void *set);
-	void (*reap)(void *set, bool wait);
+	void (*end_turn)(void *set);
+	void (*dispatch)(void *set, bool wait);
 	void (*inside)(void *set, void (*work)(void *arg), void *arg);
 	void (*close)(void *set);
 };
@@ -88,12 +88,12 @@ extern const struct peer timerfd, posix, uring, lazy_uring, libuv, libevent, lib
 /* The time of CLOCK_MONOTONIC that read_clock() has last read in this thread (workloads.h). */
 extern _Thread_local uint64_t peer_now;
 
-/* The function that reap() calls for a timer that has expired @times times. */
+/* The function that dispatch() calls for a timer that has expired @times times. */
 extern _Thread_local void (*peer_expired)(uint32_t timer, uint64_t times);
 
 /*
- * Timers with this span, in ns, share a queue in libevent (libevent.c).  The program sets
- * peer_timeout before it calls open().  0: only timers that are already due share a queue.
+ * Timers with this span, in ns, share a list in libevent (libevent.c).  The program sets
+ * peer_timeout before it calls open().  0: only timers that are already due share a list.
  */
 extern uint64_t peer_timeout;
 
@@ -109,10 +109,10 @@ static inline uint64_t peer_span(uint64_t when)
 	return when > peer_now ? when - peer_now : 0;
 }
 
-static inline void peer_turn(const struct peer *peer, void *set)
+static inline void peer_end_turn(const struct peer *peer, void *set)
 {
-	if (peer->turn)
-		peer->turn(set);
+	if (peer->end_turn)
+		peer->end_turn(set);
 }
 
 #endif /* PEERS_H */

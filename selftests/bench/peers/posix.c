@@ -79,7 +79,7 @@ static void stop_posix(void *set, uint32_t timer)
 	start_posix(set, timer, 0, 0);
 }
 
-static void reap_posix(void *arg, bool wait)
+static void dispatch_posix(void *arg, bool wait)
 {
 	struct set *set = arg;
 	struct pollfd fd = { .fd = set->fd, .events = POLLIN };
@@ -113,6 +113,6 @@ const struct peer posix = {
 	.start = start_posix,
 	.postpone = postpone_posix,
 	.stop = stop_posix,
-	.reap = reap_posix,
+	.dispatch = dispatch_posix,
 	.close = close_posix,
 };

@@ -41,7 +41,7 @@ static void *open_process(uint32_t n, bool exact)
 	return timerheap_open_setup(&setup);
 }
 
-static void turn_slots(void *set)
+static void end_turn_slots(void *set)
 {
 	if (timerheap_kick(set, to_kick, nr_to_kick) != nr_to_kick)
 		errx(1, "KICK");
@@ -53,7 +53,7 @@ static void start_slots(void *set, uint32_t timer, uint64_t when, uint64_t perio
 	if (!(timerheap_arm(set, timer, when, period) & TIMERHEAP_MUST_KICK))
 		return;
 	if (nr_to_kick == sizeof(to_kick) / sizeof(*to_kick))
-		turn_slots(set);
+		end_turn_slots(set);
 	to_kick[nr_to_kick++] = timer;
 }
 
@@ -67,7 +67,7 @@ static void stop_slots(void *set, uint32_t timer)
 	timerheap_stop(set, timer);
 }
 
-static void reap_slots(void *set, bool wait)
+static void dispatch_slots(void *set, bool wait)
 {
 	struct timerheap_event event;
 	uint32_t nr = 0;
@@ -92,8 +92,8 @@ const struct peer mapped_slots = {
 	.start = start_slots,
 	.postpone = postpone_slots,
 	.stop = stop_slots,
-	.turn = turn_slots,
-	.reap = reap_slots,
+	.end_turn = end_turn_slots,
+	.dispatch = dispatch_slots,
 	.close = close_slots,
 };
 
@@ -106,7 +106,7 @@ const struct peer process_slots = {
 	.start = start_slots,
 	.postpone = postpone_slots,
 	.stop = stop_slots,
-	.turn = turn_slots,
-	.reap = reap_slots,
+	.end_turn = end_turn_slots,
+	.dispatch = dispatch_slots,
 	.close = close_slots,
 };

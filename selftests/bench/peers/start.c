@@ -35,7 +35,7 @@ static void *set_up(const struct peer *peer, uint32_t n, struct sample *sample)
 	opened = bench_cpu();
 	for (uint32_t i = 0; i < n; i++)
 		start_in_turn(peer, set, i, peer_now + TIMEOUT - bench_random(&random) % SEC, 0);
-	peer_turn(peer, set);
+	peer_end_turn(peer, set);
 	sample->open = (opened - begin) / n * 1e9;
 	sample->start = (bench_cpu() - opened) / n * 1e9;
 	sample->calls = (double)(peer_calls - calls) / n;

@@ -60,7 +60,7 @@ static void stop_timerfd(void *set, uint32_t timer)
 	start_timerfd(set, timer, 0, 0);
 }
 
-static void reap_timerfd(void *arg, bool wait)
+static void dispatch_timerfd(void *arg, bool wait)
 {
 	struct set *set = arg;
 	struct epoll_event events[EVENTS];
@@ -97,6 +97,6 @@ const struct peer timerfd = {
 	.start = start_timerfd,
 	.postpone = postpone_timerfd,
 	.stop = stop_timerfd,
-	.reap = reap_timerfd,
+	.dispatch = dispatch_timerfd,
 	.close = close_timerfd,
 };

@@ -55,7 +55,7 @@ static void stop_by_call(void *set, uint32_t timer)
 	call(set, TIMERHEAP_IOC_STOP, &stop);
 }
 
-static void reap_by_call(void *set, bool wait)
+static void dispatch_by_call(void *set, bool wait)
 {
 	struct timerheap_event events[EVENTS];
 	struct timerheap_wait waiting = {
@@ -86,7 +86,7 @@ const struct peer timerheap_calls = {
 	.start = start_by_call,
 	.postpone = postpone_by_call,
 	.stop = stop_by_call,
-	.reap = reap_by_call,
+	.dispatch = dispatch_by_call,
 	.close = close_timerheap,
 };
 
@@ -94,7 +94,7 @@ const struct peer timerheap_calls = {
 static _Thread_local struct timerheap_op ops[4 * BURST];
 static _Thread_local uint32_t nr_deferred;
 
-static void turn_batch(void *set)
+static void end_turn_batch(void *set)
 {
 	struct timerheap_batch batch = { .ops = (uintptr_t)ops, .nr = nr_deferred };
 
@@ -106,7 +106,7 @@ static void turn_batch(void *set)
 static void put(struct timerheap *th, struct timerheap_op op)
 {
 	if (nr_deferred == sizeof(ops) / sizeof(*ops))
-		turn_batch(th);
+		end_turn_batch(th);
 	ops[nr_deferred++] = op;
 }
 
@@ -150,7 +150,7 @@ const struct peer timerheap_batch = {
 	.start = start_by_batch,
 	.postpone = postpone_by_batch,
 	.stop = stop_by_batch,
-	.turn = turn_batch,
-	.reap = reap_by_call,
+	.end_turn = end_turn_batch,
+	.dispatch = dispatch_by_call,
 	.close = close_timerheap,
 };

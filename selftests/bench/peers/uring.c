@@ -219,7 +219,7 @@ static bool has_more(struct set *set)
 	return __atomic_load_n(set->ring.sq.kflags, __ATOMIC_RELAXED) & IORING_SQ_TASKRUN;
 }
 
-static void turn_uring(void *arg)
+static void end_turn_uring(void *arg)
 {
 	struct set *set = arg;
 
@@ -232,7 +232,7 @@ static void turn_uring(void *arg)
 	take_events(set);
 }
 
-static void reap_uring(void *arg, bool wait)
+static void dispatch_uring(void *arg, bool wait)
 {
 	struct set *set = arg;
 
@@ -241,7 +241,7 @@ static void reap_uring(void *arg, bool wait)
 		io_uring_submit_and_wait(&set->ring, 1);
 		set->put = 0;
 	}
-	turn_uring(set);
+	end_turn_uring(set);
 }
 
 static void close_uring(void *arg)
@@ -260,8 +260,8 @@ const struct peer uring = {
 	.start = start_uring,
 	.postpone = postpone_uring,
 	.stop = stop_uring,
-	.turn = turn_uring,
-	.reap = reap_uring,
+	.end_turn = end_turn_uring,
+	.dispatch = dispatch_uring,
 	.close = close_uring,
 };
 
@@ -305,7 +305,7 @@ static void stop_lazy(void *arg, uint32_t timer)
 	set->timeouts[timer].deadline = 0;
 }
 
-static void turn_lazy(void *arg)
+static void end_turn_lazy(void *arg)
 {
 	struct set *set = arg;
 
@@ -318,12 +318,12 @@ static void turn_lazy(void *arg)
  * then in the completion queue.  A loop that asks the kernel for further events might never end:
  * timeouts that the program starts again may expire during the loop.
  */
-static void reap_lazy(void *arg, bool wait)
+static void dispatch_lazy(void *arg, bool wait)
 {
 	struct set *set = arg;
 
 	if (!wait) {
-		turn_uring(set);
+		end_turn_uring(set);
 		return;
 	}
 	if (!io_uring_cq_ready(&set->ring)) {
@@ -341,7 +341,7 @@ const struct peer lazy_uring = {
 	.start = start_lazy,
 	.postpone = postpone_lazy,
 	.stop = stop_lazy,
-	.turn = turn_lazy,
-	.reap = reap_lazy,
+	.end_turn = end_turn_lazy,
+	.dispatch = dispatch_lazy,
 	.close = close_uring,
 };

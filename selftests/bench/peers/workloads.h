@@ -33,7 +33,7 @@ static inline void start_in_turn(const struct peer *peer, void *set, uint32_t i,
 				 uint64_t period)
 {
 	if (i % BURST == 0) {
-		peer_turn(peer, set);
+		peer_end_turn(peer, set);
 		read_clock();
 	}
 	peer->start(set, i, when, period);

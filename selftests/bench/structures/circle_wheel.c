@@ -3,7 +3,7 @@
  * A timing wheel with circles, as in the Go library go-zero.
  *
  * The wheel has 300 slots, as in go-zero's cache.  Each tick visits one slot.  A timer counts the
- * turns of the wheel (circles) that it still has to wait.  A tick decrements this count in all
+ * rotations of the wheel (circles) that it still has to wait.  A tick decrements this count in all
  * timers of its slot, so it has to visit all of them: on average 1/300 of the pending timers.
  *
  * A modified timer stays in its slot.  The timer gets a new count of circles, and the number of

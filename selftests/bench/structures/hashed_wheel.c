@@ -3,7 +3,7 @@
  * A hashed timing wheel, as used by BSD's callouts and Netty's timers.
  *
  * The bucket of a timer is the tick at which it expires, modulo the number of buckets.  A bucket
- * is not sorted, and also has timers that are due in later turns of the wheel.
+ * is not sorted, and also has timers that are due in later rotations of the wheel.
  *
  * Each tick visits all timers of one bucket.  There are at least as many buckets as timers,
  * so a bucket has at most one timer on average.  While a timer is pending, the program has to

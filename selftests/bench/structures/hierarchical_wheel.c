@@ -28,14 +28,14 @@ struct bucket {
 };
 
 static struct bucket wheels[LEVELS][BUCKETS];
-static struct theap_heap queue;
+static struct theap_heap delay_queue;
 static uint64_t tick;		/* the last tick that was handled */
 
 static void init(uint32_t n)
 {
 	(void)n;
 	memset(wheels, 0, sizeof(wheels));
-	heap_empty(&queue);
+	heap_empty(&delay_queue);
 	tick = 0;
 }
 
@@ -51,7 +51,7 @@ static void insert(struct timer *timer, int64_t when)
 	bucket = &wheels[level][number >> SHIFT * level & (BUCKETS - 1)];
 	LIST_INSERT_HEAD(&bucket->timers, timer, link);
 	if (bucket->node.pos == THEAP_NO_POS)
-		heap_push(&queue, number >> SHIFT * level << SHIFT * level, &bucket->node);
+		heap_push(&delay_queue, number >> SHIFT * level << SHIFT * level, &bucket->node);
 }
 
 static void stop(struct timer *timer)
@@ -70,11 +70,11 @@ static uint32_t expire(int64_t now, struct timer **due)
 	struct timer *timer;
 	uint32_t nr = 0;
 
-	while (heap_next(&queue) <= now / TICK) {
-		struct theap_entry first = *heap_top(&queue);
+	while (heap_next(&delay_queue) <= now / TICK) {
+		struct theap_entry first = *heap_top(&delay_queue);
 		struct bucket *bucket = (struct bucket *)first.node;
 
-		theap_heap_remove(&queue, first.node);
+		theap_heap_remove(&delay_queue, first.node);
 		tick = first.when;
 		while ((timer = LIST_FIRST(&bucket->timers))) {
 			stop(timer);
@@ -90,7 +90,7 @@ static uint32_t expire(int64_t now, struct timer **due)
 
 static int64_t next(void)
 {
-	return queue.nr ? heap_next(&queue) * TICK : NEVER;
+	return delay_queue.nr ? heap_next(&delay_queue) * TICK : NEVER;
 }
 
 const struct structure hierarchical_wheel = {

@@ -30,10 +30,11 @@
 #include "structures.h"
 
 /*
- * A round repeats passes until it has done BATCH stops or has taken MAX_TIME.  Each pass stops n/4
- * timers, but at most BATCH, inserts them again, and then modifies the same number of timers.
+ * A round repeats passes until it has done MOST_STOPS stops or has taken MAX_TIME.  Each pass stops
+ * n/4 timers, but at most MOST_STOPS, inserts them again, and then modifies the same number of
+ * timers.
  */
-#define BATCH	100000
+#define MOST_STOPS	100000
 #define MAX_TIME	(50 * MSEC)
 
 enum { STOP, INSERT, LATER, EARLIER, KINDS };
@@ -138,9 +139,9 @@ static void operate(struct sum *sum, int kind, const struct move *moves, uint32_
 
 static void operations_round(struct sum *sums)
 {
-	static struct move moves[BATCH];
+	static struct move moves[MOST_STOPS];
 	uint64_t begin = bench_ns(CLOCK_MONOTONIC);
-	uint32_t nr = min(n / 4, BATCH), later;
+	uint32_t nr = min(n / 4, MOST_STOPS), later;
 
 	do {
 		choose(moves, nr);
@@ -152,7 +153,7 @@ static void operations_round(struct sum *sums)
 		operate(&sums[LATER], LATER, moves, later);
 		operate(&sums[EARLIER], EARLIER, moves + later, nr - later);
 		note_deadlines(moves, nr);
-	} while (sums[STOP].nr < BATCH &&
+	} while (sums[STOP].nr < MOST_STOPS &&
 		 bench_ns(CLOCK_MONOTONIC) - begin < MAX_TIME);
 }
 

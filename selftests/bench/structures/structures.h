@@ -56,10 +56,10 @@ struct timer {
 	union {
 		struct {		/* wheel with circles (circle_wheel.c) */
 			uint32_t slot;		/* the slot that the timer is in */
-			uint32_t circles;	/* turns of the wheel that the timer still waits */
+			uint32_t circles;	/* rotations of the wheel before the expiry */
 			/*
-			 * If the deadline is modified, the timer stays in its slot.  After the
-			 * turns the timer moves on by this number of slots, to the slot of the
+			 * If the deadline is modified, the timer stays in its slot.  After these
+			 * rotations the timer moves on by this number of slots, to the slot of the
 			 * new deadline.  0: it does not move.
 			 */
 			uint32_t shift;

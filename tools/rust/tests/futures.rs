@@ -255,7 +255,7 @@ fn interval_on_a_real_clock_is_not_early_and_does_not_drift() {
 
 #[test]
 fn interval_counts_no_period_of_a_former_owner_of_its_slot() {
-    // Each turn of the loop drops the interval `former`, and makes the interval `next`.  The driver
+    // Each pass of the loop drops the interval `former`, and makes the interval `next`.  The driver
     // uses one of the two slots, so `next` gets the slot of `former`.  By then the driver's thread
     // may have taken the event of `former`, but not yet processed it.  The expirations of that
     // event must not count for `next`.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The contenders: timerheap's core, hrtimer, timer_list, and "touch", a lower bound.
+ * The peers: timerheap's core, hrtimer, timer_list, and "touch", a lower bound.
  *
  * Each of the three kinds of timers is used as its documentation recommends.  The hrtimers
  * expire in softirq, as the timers of timerheap do.  The timer_list timers are not pinned to
@@ -102,22 +102,22 @@ static enum hrtimer_restart hrtimer_function(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
-static void hrtimer_contender_setup(void *timer)
+static void hrtimer_peer_setup(void *timer)
 {
 	hrtimer_setup(timer, hrtimer_function, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
 }
 
-static void hrtimer_contender_start(void *timer, s64 time)
+static void hrtimer_peer_start(void *timer, s64 time)
 {
 	hrtimer_start(timer, ns_to_ktime(time), HRTIMER_MODE_ABS_SOFT);
 }
 
-static void hrtimer_contender_stop(void *timer)
+static void hrtimer_peer_stop(void *timer)
 {
 	hrtimer_try_to_cancel(timer);
 }
 
-static void hrtimer_contender_stop_sync(void *timer)
+static void hrtimer_peer_stop_sync(void *timer)
 {
 	hrtimer_cancel(timer);
 }
@@ -157,8 +157,8 @@ static void list_stop_sync(void *timer)
 }
 
 /*
- * touch: no timer, only one atomic operation on the timer's cache line.  Every contender has
- * to fetch and to write that line, so no contender can be faster.
+ * touch: no timer, only one atomic operation on the timer's cache line.  Every peer has to fetch
+ * and to write that line, so no peer can be faster.
  */
 
 static void touch_setup(void *timer)
@@ -176,13 +176,13 @@ static void touch_stop(void *timer)
 	atomic_dec(timer);
 }
 
-const struct contender contenders[] = {
+const struct peer peers[] = {
 	{ "timerheap", EXACT, nanoseconds, heap_setup, heap_start, heap_stop, heap_stop_sync,
 	  heap_end, heap_is_clean },
-	{ "hrtimer", EXACT, nanoseconds, hrtimer_contender_setup, hrtimer_contender_start,
-	  hrtimer_contender_stop, hrtimer_contender_stop_sync },
+	{ "hrtimer", EXACT, nanoseconds, hrtimer_peer_setup, hrtimer_peer_start, hrtimer_peer_stop,
+	  hrtimer_peer_stop_sync },
 	{ "timer_list", JIFFIES, in_jiffies, list_setup, list_start, list_stop, list_stop_sync },
 	{ "touch", NEVER, nanoseconds, touch_setup, touch_start, touch_stop, touch_stop },
 };
 
-const unsigned int nr_contenders = ARRAY_SIZE(contenders);
+const unsigned int nr_peers = ARRAY_SIZE(peers);
