@@ -32,8 +32,8 @@
 #include "device/device.h"
 #include "device/user.h"
 
-module_param_named(heaps, theap_heaps, uint, 0444);
-MODULE_PARM_DESC(heaps, "Heaps of each user per clock, at most one per CPU (default 0: one per CPU)");
+module_param_named(queues, theap_queues, uint, 0444);
+MODULE_PARM_DESC(queues, "Queues of a user per clock, at most 1 per CPU (default 0: 1 per CPU)");
 
 module_param_named(verify, theap_verify, bool, 0444);
 MODULE_PARM_DESC(verify, "Check a heap after most changes of its queue; slow, for tests (default N)");

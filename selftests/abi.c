@@ -43,7 +43,7 @@ FIELD(timerheap_event, deadline, 24);
 FIELD(timerheap_event, fired, 32);
 LAYOUT(timerheap_info, 176);
 FIELD(timerheap_info, version, 0);
-FIELD(timerheap_info, heaps, 4);
+FIELD(timerheap_info, queues, 4);
 FIELD(timerheap_info, features, 8);
 FIELD(timerheap_info, clocks, 16);
 FIELD(timerheap_info, max_slots, 24);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The files in /sys/kernel/debug/timerheap: heaps, lateness, contexts and accounts.
+ * The files in /sys/kernel/debug/timerheap: queues, lateness, contexts and accounts.
  *
  * The tests compare the contents of the files with INFO and with what the test has done.  They
  * also check:
@@ -159,10 +159,10 @@ FIXTURE_TEARDOWN(debugfs)
 }
 
 /*
- * The lines of a user's heaps add up to what INFO shows the user.  With CAP_SYS_ADMIN, INFO would
- * show the sums over the heaps of all users, so the test first drops its capabilities.
+ * The lines of a user's queues add up to what INFO shows the user.  With CAP_SYS_ADMIN, INFO would
+ * show the sums over the queues of all users, so the test first drops its capabilities.
  */
-TEST_F(debugfs, counters_of_heaps_add_up_to_those_of_info)
+TEST_F(debugfs, counters_of_queues_add_up_to_those_of_info)
 {
 	struct timerheap_event events[SLOTS / 2];
 	struct timerheap_info before, info;
@@ -177,13 +177,13 @@ TEST_F(debugfs, counters_of_heaps_add_up_to_those_of_info)
 	/*
 	 * The expiry run, the softirq that has expired the timers, may change counters after the
 	 * test has taken the events.  So repeat until INFO returns the same before and after the
-	 * test reads the file heaps.
+	 * test reads the file queues.
 	 */
 	for (int64_t end = now() + LOST; now() < end; nap(10 * MSEC)) {
 		free(text);
 		ASSERT_EQ(0, th_info(self->fd, &before));
 		nap(10 * MSEC);
-		text = read_file("heaps");
+		text = read_file("queues");
 		ASSERT_NE(NULL, text);
 		ASSERT_EQ(0, th_info(self->fd, &info));
 		if (!memcmp(&before, &info, sizeof(info)))
@@ -251,10 +251,10 @@ TEST_F_TIMEOUT(debugfs, free_of_user_account_does_not_decrease_counters_of_info,
 }
 
 /*
- * The column "first" is the time until the first deadline of a heap, in ns; "-": no timer of the
- * heap will expire.  Such a heap must be empty if no program starts a timer with TIMERHEAP_NEVER.
+ * The column "first" is the time until the first deadline of a queue, in ns; "-": no timer of the
+ * queue will expire.  Such a queue must be empty if no program starts a timer with TIMERHEAP_NEVER.
  */
-TEST_F(debugfs, each_heap_shows_time_until_its_first_deadline)
+TEST_F(debugfs, each_queue_shows_time_until_its_first_deadline)
 {
 	struct timerheap_info info;
 	int64_t first, least = INT64_MAX;
@@ -263,7 +263,7 @@ TEST_F(debugfs, each_heap_shows_time_until_its_first_deadline)
 
 	ASSERT_EQ(0, th_start(self->fd, 0, NOT_SOON));
 	ASSERT_EQ(0, th_info(self->fd, &info));
-	text = read_file("heaps");
+	text = read_file("queues");
 	ASSERT_NE(NULL, text);
 	for (line = next_line(text); line; line = next_line(line)) {
 		const char *word = value(line, column(text, "first"));
@@ -277,7 +277,7 @@ TEST_F(debugfs, each_heap_shows_time_until_its_first_deadline)
 	}
 	EXPECT_GT(NOT_SOON, least);
 	/*
-	 * If the heaps have entries besides this timer, a timer of another program may have an
+	 * If the queues have entries besides this timer, a timer of another program may have an
 	 * earlier deadline.
 	 */
 	if (info.entries == 1)
@@ -293,7 +293,7 @@ static int64_t expired_above(const char *text, int64_t least)
 	for (const char *line = next_line(text); line; line = next_line(line)) {
 		const char *step;
 
-		/* The first columns are the clock, the heap and the account. */
+		/* The first columns are the clock, the queue and the account. */
 		for (int nr = 3; *(step = value(line, nr)); nr++)
 			if (strtoll(step, NULL, 10) > least || !strncmp(step, "more:", 5))
 				all += strtoll(strchr(step, ':') + 1, NULL, 10);
@@ -342,7 +342,7 @@ TEST_F(debugfs, contexts_file_shows_clock_slots_and_memory_of_context_until_clos
 	EXPECT_STREQ("0", value(line, column(text, "uid")));
 	EXPECT_STREQ("monotonic", value(line, column(text, "clock")));
 	EXPECT_EQ(SLOTS, number(text, line, "slots"));
-	EXPECT_EQ(0, number(text, line, "waiting"));
+	EXPECT_EQ(0, number(text, line, "unread"));
 	EXPECT_EQ(0, number(text, line, "events"));
 	bytes = number(text, line, "bytes");
 	EXPECT_LT(SLOTS * 4, bytes);
@@ -366,7 +366,7 @@ TEST_F(debugfs, contexts_file_shows_clock_slots_and_memory_of_context_until_clos
 	}
 	EXPECT_LE(bytes + 2 * getpagesize(), number(text, line, "bytes"));
 	EXPECT_GT(bytes + 3 * getpagesize(), number(text, line, "bytes"));
-	EXPECT_EQ(2, number(text, line, "waiting"));
+	EXPECT_EQ(2, number(text, line, "unread"));
 	EXPECT_EQ(2, number(text, line, "events"));
 	free(text);
 
@@ -472,7 +472,7 @@ TEST_F_TIMEOUT(debugfs, contexts_file_lists_open_context_once_while_others_open_
 /* Only root can open the files. */
 TEST_F(debugfs, only_root_can_read_the_files)
 {
-	static const char * const files[] = { "heaps", "lateness", "contexts", "accounts" };
+	static const char * const files[] = { "queues", "lateness", "contexts", "accounts" };
 	struct stat st;
 	int status;
 	pid_t pid;
@@ -526,7 +526,7 @@ static struct th_lateness measure(struct __test_metadata *_metadata, int fd, uin
 	return lateness;
 }
 
-/* Read heaps, lateness, contexts, the fdinfo of a context, and INFO.  Repeat until killed. */
+/* Read queues, lateness, contexts, the fdinfo of a context, and INFO.  Repeat until killed. */
 static void read_forever(int fd, atomic_ulong *readings)
 {
 	struct timerheap_info info;
@@ -535,14 +535,14 @@ static void read_forever(int fd, atomic_ulong *readings)
 	snprintf(fdinfo, sizeof(fdinfo), "/proc/self/fdinfo/%d", fd);
 	for (;;) {
 		int file = open(fdinfo, O_RDONLY);
-		char *heaps = read_file("heaps"), *lateness = read_file("lateness");
+		char *queues = read_file("queues"), *lateness = read_file("lateness");
 		char *contexts = read_file("contexts");
 
-		if (read(file, text, sizeof(text)) <= 0 || th_info(fd, &info) || !heaps ||
+		if (read(file, text, sizeof(text)) <= 0 || th_info(fd, &info) || !queues ||
 		    !lateness || !contexts)
 			_exit(1);
 		close(file);
-		free(heaps);
+		free(queues);
 		free(lateness);
 		free(contexts);
 		++*readings;
@@ -628,7 +628,7 @@ static void *read_files(void *arg)
 	struct background *background = arg;
 
 	while (!background->stop) {
-		free(read_file("heaps"));
+		free(read_file("queues"));
 		free(read_file("lateness"));
 		free(read_file("contexts"));
 		background->rounds++;
@@ -637,12 +637,12 @@ static void *read_files(void *arg)
 }
 
 /*
- * Write the parameters heaps, verify and delay_us of the loaded module to @text, for
+ * Write the parameters queues, verify and delay_us of the loaded module to @text, for
  * finit_module() of the next load.
  */
 static void format_parameters(char *text, size_t size)
 {
-	static const char * const names[] = { "heaps", "verify", "delay_us" };
+	static const char * const names[] = { "queues", "verify", "delay_us" };
 
 	*text = 0;
 	for (int i = 0; i < 3; i++) {

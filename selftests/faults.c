@@ -479,9 +479,9 @@ TEST_F_TIMEOUT(faults, each_failed_operation_can_be_repeated, 120)
 }
 
 /*
- * The first START of a context allocates memory for its slot.  If the user's heap on this CPU was
- * never used, the START also allocates the heap's memory: a segment (an array of 1024 entries), and
- * the directory, which points to the segments.
+ * The first START of a context allocates memory for its slot.  If the user's queue on this CPU was
+ * never used, the START also allocates memory for the heap of the queue: a segment (an array of
+ * 1024 entries), and the directory, which points to the segments.
  */
 TEST_F_TIMEOUT(faults, failed_first_start_of_context_can_be_repeated, 60)
 {
@@ -492,8 +492,8 @@ TEST_F_TIMEOUT(faults, failed_first_start_of_context_can_be_repeated, 60)
 
 /*
  * As a user that has not started a timer on CPU 1 yet: use a slot on CPU 0, then start it with
- * slack on CPU 1, where the @n-th allocation or copy fails.  On CPU 1 the user's heap has no memory
- * yet, and no bucket: a heap entry that timers with slack share.
+ * slack on CPU 1, where the @n-th allocation or copy fails.  On CPU 1 the user's queue has no heap
+ * memory yet, and no bucket: a heap entry that timers with slack share.
  *
  * Return: 0: there is no @n-th allocation or copy; 1: the START has succeeded or has returned
  * EFAULT, and the next START works; any other value: the step that failed.

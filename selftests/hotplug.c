@@ -2,7 +2,7 @@
 /*
  * CPUs go offline and come online while timers are pending.
  *
- * While a CPU is offline, another CPU drives its heaps: expires the timers in them.  Each timer
+ * While a CPU is offline, another CPU drives its queues: expires the timers in them.  Each timer
  * must expire once and not early, on any CPU.  The tests need root and CPUs that can go offline.
  * The teardown brings all CPUs online again, even if a check has failed.
  *
@@ -85,11 +85,11 @@ TEST_F_TIMEOUT(hotplug, timers_of_offline_cpu_expire_once, 60)
 	EXPECT_EQ(SLOTS * 3 / 4, changed);
 	ASSERT_EQ(0, th_info(self->fd, &info));
 	/*
-	 * A heap is handed over to another CPU when the CPU that expires its timers goes offline.
-	 * If CPUs share heaps, or isolated CPUs use the heaps of other CPUs, the CPU @stays may
-	 * expire all timers.  That CPU stays online, so no heap with timers is handed over.
+	 * A queue is handed over to another CPU when the CPU that expires its timers goes offline.
+	 * If CPUs share queues, or isolated CPUs use the queues of other CPUs, the CPU @stays may
+	 * expire all timers.  That CPU stays online, so no queue with timers is handed over.
 	 */
-	if (!info.heaps && !CPU_COUNT(&self->isolated))
+	if (!info.queues && !CPU_COUNT(&self->isolated))
 		EXPECT_LT(self->before.handed_over, info.handed_over);
 
 	while (got < SLOTS * 3 / 4) {
@@ -107,44 +107,44 @@ TEST_F_TIMEOUT(hotplug, timers_of_offline_cpu_expire_once, 60)
 }
 
 /*
- * After CPUs have been offline, each CPU drives its own heap again: it expires all timers that were
- * started on that CPU.  TIMERHEAP_CYCLES= sets how often all CPUs but one go offline and online: 3
- * times by default.
+ * After CPUs have been offline, each CPU drives its own queue again: it expires all timers that
+ * were started on that CPU.  TIMERHEAP_CYCLES= sets how often all CPUs but one go offline and
+ * online: 3 times by default.
  */
 TEST_F_TIMEOUT(hotplug, timers_return_to_their_cpu_when_it_is_online_again, 3600)
 {
 	const char *cycles = getenv("TIMERHEAP_CYCLES");
-	struct system_heap before[64], after[64];
+	struct system_queue before[64], after[64];
 	struct timerheap_event event;
 	int64_t at;
 
-	if (self->before.heaps || self->cpus > 64 || CPU_COUNT(&self->isolated))
-		SKIP(return, "CPUs share heaps, some are isolated, or there are more than 64");
-	if (!system_read_heaps(before, 64))
+	if (self->before.queues || self->cpus > 64 || CPU_COUNT(&self->isolated))
+		SKIP(return, "CPUs share queues, some are isolated, or there are more than 64");
+	if (!system_read_queues(before, 64))
 		SKIP(return, "needs debugfs");
 	for (int i = 0; i < SLOTS; i++) {
 		ASSERT_EQ(0, run_on(i % self->cpus));
 		ASSERT_EQ(0, th_start(self->fd, i, 100000 * SEC));
 	}
-	ASSERT_EQ(self->cpus, system_read_heaps(before, 64));
+	ASSERT_EQ(self->cpus, system_read_queues(before, 64));
 	ASSERT_EQ(0, run_on(self->stays));
 	for (int left = cycles ? atoi(cycles) : 3; left; left--) {
 		for (int cpu = self->goes; cpu < self->goes + self->cpus - 1; cpu++)
 			ASSERT_EQ(0, set_online(cpu, false));
-		ASSERT_EQ(self->cpus, system_read_heaps(after, 64));
+		ASSERT_EQ(self->cpus, system_read_queues(after, 64));
 		for (int cpu = 0; cpu < self->cpus; cpu++)
 			EXPECT_EQ(self->stays, after[cpu].cpu);
 		for (int cpu = self->goes; cpu < self->goes + self->cpus - 1; cpu++)
 			ASSERT_EQ(0, set_online(cpu, true));
 	}
-	ASSERT_EQ(self->cpus, system_read_heaps(after, 64));
+	ASSERT_EQ(self->cpus, system_read_queues(after, 64));
 	for (int cpu = 0; cpu < self->cpus; cpu++) {
 		EXPECT_EQ(cpu, after[cpu].cpu);
 		EXPECT_EQ(before[cpu].entries, after[cpu].entries);
 	}
 	/*
-	 * Each timer still expires from its heap.  Call MODIFY on the CPU of that heap: a MODIFY on
-	 * another CPU may move the timer to the heap of that other CPU.
+	 * Each timer still expires from its queue.  Call MODIFY on the CPU of that queue: a MODIFY
+	 * on another CPU may move the timer to the queue of that other CPU.
 	 */
 	at = now() + 2 * SEC;
 	for (int i = 0; i < SLOTS; i++) {
@@ -157,15 +157,15 @@ TEST_F_TIMEOUT(hotplug, timers_return_to_their_cpu_when_it_is_online_again, 3600
 	}
 }
 
-/* If several CPUs share a heap, one of them that is online expires the timers of the heap. */
-TEST_F_TIMEOUT(hotplug, cpu_that_shares_heap_expires_timers_of_offline_cpu, 60)
+/* If several CPUs share a queue, one of them that is online expires the timers of the queue. */
+TEST_F_TIMEOUT(hotplug, cpu_that_shares_queue_expires_timers_of_offline_cpu, 60)
 {
-	struct system_heap heaps[64];
+	struct system_queue queues[64];
 
-	if (self->before.heaps < 2 || self->cpus < 2 * (int)self->before.heaps)
-		SKIP(return, "needs heaps= of 2 or more, and each shared by two CPUs");
+	if (self->before.queues < 2 || self->cpus < 2 * (int)self->before.queues)
+		SKIP(return, "needs queues= of 2 or more, and each shared by two CPUs");
 	if (CPU_COUNT(&self->isolated))
-		SKIP(return, "isolated CPUs do not drive the heaps that they share");
+		SKIP(return, "isolated CPUs do not drive the queues that they share");
 	for (int cpu = self->goes; cpu < self->goes + self->cpus - 1; cpu++) {
 		struct timerheap_event event;
 
@@ -173,9 +173,9 @@ TEST_F_TIMEOUT(hotplug, cpu_that_shares_heap_expires_timers_of_offline_cpu, 60)
 		ASSERT_EQ(0, th_start(self->fd, cpu, 3 * SEC));
 		ASSERT_EQ(0, run_on(self->stays));
 		ASSERT_EQ(0, set_online(cpu, false));
-		if (system_read_heaps(heaps, 64))
-			EXPECT_EQ(cpu % (int)self->before.heaps,
-				  heaps[cpu % self->before.heaps].cpu % (int)self->before.heaps);
+		if (system_read_queues(queues, 64))
+			EXPECT_EQ(cpu % (int)self->before.queues,
+				  queues[cpu % self->before.queues].cpu % (int)self->before.queues);
 		ASSERT_EQ(1, th_event(self->fd, &event));
 		EXPECT_EQ(cpu, event.slot);
 		EXPECT_LE(event.deadline, event.fired);
@@ -183,7 +183,7 @@ TEST_F_TIMEOUT(hotplug, cpu_that_shares_heap_expires_timers_of_offline_cpu, 60)
 	}
 }
 
-/* A CPU that is online again expires the timers of its heap again. */
+/* A CPU that is online again expires the timers of its queue again. */
 TEST_F_TIMEOUT(hotplug, cpu_that_is_online_again_drives_timers, 60)
 {
 	int64_t at, lead = 0;

@@ -113,7 +113,7 @@ FIXTURE_TEARDOWN(placement)
 
 /*
  * A timer goes to the CPU that starts it, or to a housekeeping CPU if the starting CPU is isolated.
- * If CPUs share queues (heaps=), the test checks only that the timer goes to no isolated CPU.
+ * If CPUs share queues (queues=), the test checks only that the timer goes to no isolated CPU.
  *
  * Each timer is earlier than the one before, so that a CPU arms its hrtimer for each timer
  * that it gets.
@@ -128,7 +128,7 @@ TEST_F_TIMEOUT(placement, timer_is_queued_on_cpu_that_starts_it, 60)
 		armed = start_and_find_cpu(self->fd, 1 + cpu, self->at - cpu * SEC);
 		ASSERT_LE(0, armed);
 		EXPECT_FALSE(CPU_ISSET(armed, &self->isolated));
-		if (!CPU_ISSET(cpu, &self->isolated) && !self->info.heaps)
+		if (!CPU_ISSET(cpu, &self->isolated) && !self->info.queues)
 			EXPECT_EQ(cpu, armed);
 	}
 }
@@ -136,8 +136,8 @@ TEST_F_TIMEOUT(placement, timer_is_queued_on_cpu_that_starts_it, 60)
 /* A timer that is postponed, or moved earlier, on another CPU goes to that CPU. */
 TEST_F_TIMEOUT(placement, timer_moves_to_cpu_that_changes_it, 60)
 {
-	if (self->info.heaps)
-		SKIP(return, "CPUs share heaps");
+	if (self->info.queues)
+		SKIP(return, "CPUs share queues");
 	for (int cpu = 0; cpu < self->cpus; cpu++) {
 		int64_t at = self->at + cpu * USEC, later = at + SEC, earlier = at - SEC;
 		int before = cpu ? cpu - 1 : self->cpus - 1;
@@ -169,8 +169,8 @@ TEST_F_TIMEOUT(placement, timer_is_queued_on_cpu_that_setup_names, 60)
 {
 	int fds[CPUS];
 
-	if (self->info.heaps)
-		SKIP(return, "CPUs share heaps");
+	if (self->info.queues)
+		SKIP(return, "CPUs share queues");
 	for (int cpu = 0; cpu < self->cpus; cpu++) {
 		fds[cpu] = context_on(cpu);
 		ASSERT_LE(0, fds[cpu]);
@@ -190,8 +190,8 @@ TEST_F_TIMEOUT(placement, timers_with_slack_share_bucket_of_cpu_that_setup_names
 {
 	const uint64_t slack = 8 * MSEC;
 
-	if (self->info.heaps)
-		SKIP(return, "CPUs share heaps");
+	if (self->info.queues)
+		SKIP(return, "CPUs share queues");
 	for (int cpu = 0; cpu < self->cpus; cpu++) {
 		struct th_map map = { .setup = { .clock = CLOCK_MONOTONIC, .slots = 4,
 						 .flags = TIMERHEAP_ON_CPU, .cpu = cpu } };
@@ -258,7 +258,7 @@ TEST_F(placement, setup_refuses_missing_offline_or_forbidden_cpu)
 /*
  * While the CPU that SETUP names is offline, a housekeeping CPU drives the timers of the context.
  * When the named CPU is online again, it drives the pending timers, and those started afterwards.
- * If CPUs share queues (heaps=), any housekeeping CPU may drive the timers.
+ * If CPUs share queues (queues=), any housekeeping CPU may drive the timers.
  */
 TEST_F_TIMEOUT(placement, timers_return_to_named_cpu_when_it_is_online_again, 60)
 {
@@ -280,10 +280,10 @@ TEST_F_TIMEOUT(placement, timers_return_to_named_cpu_when_it_is_online_again, 60
 	EXPECT_FALSE(CPU_ISSET(armed, &self->isolated));
 	ASSERT_EQ(0, set_online(1, true));
 	armed = wait_armed_for(self->at - SEC);
-	EXPECT_TRUE(self->info.heaps ? !CPU_ISSET(armed, &self->isolated) : armed == 1);
+	EXPECT_TRUE(self->info.queues ? !CPU_ISSET(armed, &self->isolated) : armed == 1);
 	armed = start_and_find_cpu(fd, 3, self->at - 2 * SEC);
 	ASSERT_LE(0, armed);
-	EXPECT_TRUE(self->info.heaps ? !CPU_ISSET(armed, &self->isolated) : armed == 1);
+	EXPECT_TRUE(self->info.queues ? !CPU_ISSET(armed, &self->isolated) : armed == 1);
 	close(fd);
 }
 
@@ -346,8 +346,8 @@ TEST_F_TIMEOUT(placement, new_timers_avoid_isolated_partition, 120)
 	};
 	pid_t pid;
 
-	if (self->info.heaps || CPU_ISSET(cpu, &self->isolated))
-		SKIP(return, "CPUs share heaps, or the last CPU is isolated already");
+	if (self->info.queues || CPU_ISSET(cpu, &self->isolated))
+		SKIP(return, "CPUs share queues, or the last CPU is isolated already");
 	if (th_release_before(6, 8))
 		SKIP(return, "before Linux 6.8 a module cannot read which CPUs partitions isolate");
 	if (!partition_make(cpu)) {
@@ -426,8 +426,8 @@ TEST_F_TIMEOUT(placement, pending_timers_move_off_cpu_that_a_partition_isolates,
 	int cpu = self->cpus - 1, limited, permitted, later;
 	int64_t at[3] = { self->at, self->at + USEC, self->at + 2 * USEC };
 
-	if (self->info.heaps || CPU_ISSET(cpu, &self->isolated))
-		SKIP(return, "CPUs share heaps, or the last CPU is isolated already");
+	if (self->info.queues || CPU_ISSET(cpu, &self->isolated))
+		SKIP(return, "CPUs share queues, or the last CPU is isolated already");
 	if (th_release_before(6, 8))
 		SKIP(return, "before Linux 6.8 a module cannot read which CPUs partitions isolate");
 	limited = context_of(65534, false, cpu);

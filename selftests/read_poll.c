@@ -671,7 +671,7 @@ TEST_F(events, fdinfo_shows_clock_memory_slots_and_events_of_context)
 			       "timerheap-slots:\t64\n"));
 	EXPECT_NE(NULL, strstr(text, "timerheap-context:\t"));
 	EXPECT_NE(NULL, strstr(text, "timerheap-clock:\tmonotonic\n"));
-	EXPECT_NE(NULL, strstr(text, "timerheap-events:\t3\n"));
+	EXPECT_NE(NULL, strstr(text, "timerheap-unread:\t3\n"));
 }
 
 TEST_HARNESS_MAIN

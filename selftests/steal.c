@@ -6,7 +6,7 @@
  * expire once and not early, and in most tests before the CPU recovers.  The tests need root, two
  * CPUs, and the module that makes a CPU stuck (stuck_test.h).
  *
- * CPU 0 is among the CPUs that get stuck, since with the parameter heaps=1 it drives all timers.
+ * CPU 0 is among the CPUs that get stuck, since with the parameter queues=1 it drives all timers.
  * The module's watchdog is two kernel timers on two CPUs, which scan for stuck CPUs.  The tests of
  * the watchdog make each CPU stuck in turn, so also the CPUs of these two timers.
  */
@@ -201,8 +201,8 @@ TEST_F_TIMEOUT(steal, sleeping_waiter_gets_events_of_timers_on_cpu_with_interrup
  * the watchdog scans for stuck CPUs.
  *
  * Return: whether all timers ran before the CPU recovered, and the watchdog has made another CPU
- * run timers of the stuck one.  With the module parameter heaps= CPUs share heaps, so a CPU that is
- * not stuck may run the timers.  Then nothing needs to be stolen: ignore the second condition.  If
+ * run timers of the stuck one.  With the module parameter queues= CPUs share queues, so a CPU that
+ * is not stuck may run the timers.  Then nothing needs to be stolen: ignore the second condition.  If
  * the CPU got stuck only after the first deadline, return false.
  */
 static bool stolen_by_watchdog(struct __test_metadata *_metadata, struct _test_data_steal *self,
@@ -219,7 +219,7 @@ static bool stolen_by_watchdog(struct __test_metadata *_metadata, struct _test_d
 	EXPECT_LT(0, last);
 	EXPECT_TRUE(th_quiet(self->fd, 10 * MSEC));
 	return stuck_since < soon && last < recovered &&
-	       (self->before.heaps || before.stolen_by_watchdog < since(self).stolen_by_watchdog);
+	       (self->before.queues || before.stolen_by_watchdog < since(self).stolen_by_watchdog);
 }
 
 TEST_F_TIMEOUT(steal, watchdog_steals_when_no_task_waits_for_events, 120)
@@ -384,8 +384,8 @@ TEST_F_TIMEOUT(steal, run_of_ticker_on_another_cpu_steals_from_stuck_cpu, 120)
 {
 	int tries = tries_of_test();
 
-	if (self->before.heaps == 1)
-		SKIP(return, "with heaps=1 all runs are on one CPU");
+	if (self->before.queues == 1)
+		SKIP(return, "with queues=1 all runs are on one CPU");
 	ASSERT_EQ(0, watchdog_off(self));
 	for (int cpu = 0; cpu < self->tested; cpu++) {
 		while (tries && !run_by_ticker(_metadata, self, cpu))
@@ -459,7 +459,7 @@ TEST_F_TIMEOUT(steal, nothing_is_stolen_with_stealing_off, 120)
 			ASSERT_LT(0, end);
 			EXPECT_TRUE(th_quiet(self->fd, 10 * MSEC));
 		} while (stuck_since >= soon);
-		if (!self->before.heaps)
+		if (!self->before.queues)
 			EXPECT_LE(wait_recovered(), end);
 	}
 	EXPECT_EQ(0, since(self).stolen);
@@ -498,7 +498,7 @@ static int64_t move_from_stuck(struct __test_metadata *_metadata, struct _test_d
 /*
  * If a CPU is stuck, and another CPU moves its timers earlier, they expire before the stuck CPU
  * recovers.  MODIFY moves most of the timers to the queue of the calling CPU.  Another CPU steals
- * the timers that stay in the queue of the stuck CPU.  With heaps=1 CPU 0 drives the only queue, so
+ * the timers that stay in the queue of the stuck CPU.  With queues=1 CPU 0 drives the only queue, so
  * while CPU 0 is stuck, all timers stay there.
  *
  * A busy host may delay the moves until after the new deadline.  Then the test starts and moves the
@@ -645,8 +645,8 @@ TEST_F_TIMEOUT(steal, stolen_timers_expire_while_thief_is_stuck, 120)
 	int64_t end = now() + th_seconds(60) * SEC;
 	int tries = tries_of_test();
 
-	if (self->before.heaps)
-		SKIP(return, "needs a heap for each CPU");
+	if (self->before.queues)
+		SKIP(return, "needs a queue for each CPU");
 	ASSERT_EQ(0, put_number(TH_PARAMETERS "min_period_ns", USEC));
 	ASSERT_EQ(0, put_number(TH_PARAMETERS "user_cpu_percent", 0));
 	ASSERT_EQ(0, watchdog_off(self));

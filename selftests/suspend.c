@@ -129,14 +129,14 @@ TEST(program_can_wake_machine_for_timerheap_deadline_by_timerfd_alarm)
 }
 
 /*
- * Each CPU has a heap of timers, and drives it, that is, runs its timers.  A suspend takes all CPUs
- * but one offline, and this one then drives all heaps.  After the resume each CPU drives its own
- * heap again, which has as many entries as before the suspend.
+ * Each CPU has a queue, and drives it, that is, runs its timers.  A suspend takes all CPUs but one
+ * offline, and this one then drives all queues.  After the resume each CPU drives its own queue
+ * again, which has as many entries as before the suspend.
  */
 TEST(each_cpu_drives_its_timers_after_resume)
 {
 	int cpus = sysconf(_SC_NPROCESSORS_CONF), fd;
-	struct system_heap before[64], after[64];
+	struct system_queue before[64], after[64];
 
 	REQUIRE_DEVICE();
 	if (!getenv("TIMERHEAP_SUSPEND"))
@@ -147,11 +147,11 @@ TEST(each_cpu_drives_its_timers_after_resume)
 		ASSERT_EQ(0, run_on(cpu));
 		ASSERT_EQ(0, th_start(fd, cpu, 1000 * SEC));
 	}
-	if (system_read_heaps(before, 64) != cpus)
-		SKIP(return, "needs debugfs, and a heap for each of at most 64 CPUs");
+	if (system_read_queues(before, 64) != cpus)
+		SKIP(return, "needs debugfs, and a queue for each of at most 64 CPUs");
 	if (!suspend("+2"))
 		SKIP(return, "the machine cannot suspend, or has no real-time clock to wake it");
-	ASSERT_EQ(cpus, system_read_heaps(after, 64));
+	ASSERT_EQ(cpus, system_read_queues(after, 64));
 	for (int cpu = 0; cpu < cpus; cpu++) {
 		EXPECT_EQ(cpu, after[cpu].cpu);
 		EXPECT_EQ(before[cpu].entries, after[cpu].entries);

@@ -75,37 +75,37 @@ static inline long system_fdinfo_number(const char *fdinfo, const char *name)
 }
 
 /*
- * Each user has several heaps of timers for CLOCK_MONOTONIC, one per CPU by default.  The heaps of
- * each user are numbered 0, 1, and so on.  The file heaps of debugfs shows these numbers.  This
- * structure is for one number n: it sums up the heap n of each user.
+ * Each user has several queues for CLOCK_MONOTONIC, one per CPU by default.  The queues of each
+ * user are numbered 0, 1, and so on.  The file queues of debugfs shows these numbers.  This
+ * structure is for one number n: it sums up the queue n of each user.
  */
-struct system_heap {
-	int cpu;		/* a CPU that runs the timers of such a heap; -1: no such heap */
-	int entries;		/* the number of entries of all such heaps */
+struct system_queue {
+	int cpu;		/* a CPU that runs the timers of such a queue; -1: no such queue */
+	int entries;		/* the number of entries of all such queues */
 };
 
 /*
- * Read the file heaps of debugfs, which has a line for each heap that has ever had timers.  For
- * each n below @max, add up in @heaps[n] the entries of all users' heaps for CLOCK_MONOTONIC that
+ * Read the file queues of debugfs, which has a line for each queue that has ever had timers.  For
+ * each n below @max, add up in @queues[n] the entries of all users' queues for CLOCK_MONOTONIC that
  * have the number n.
  *
- * Return: for how many n the file has such a heap; 0 if the file cannot be opened.
+ * Return: for how many n the file has such a queue; 0 if the file cannot be opened.
  */
-static inline int system_read_heaps(struct system_heap *heaps, int max)
+static inline int system_read_queues(struct system_queue *queues, int max)
 {
-	FILE *file = fopen("/sys/kernel/debug/timerheap/heaps", "r");
+	FILE *file = fopen("/sys/kernel/debug/timerheap/queues", "r");
 	int index, cpu, entries, nr = 0;
 	char line[512];
 
 	for (int i = 0; i < max; i++)
-		heaps[i] = (struct system_heap){ .cpu = -1 };
+		queues[i] = (struct system_queue){ .cpu = -1 };
 	while (file && fgets(line, sizeof(line), file)) {
 		if (sscanf(line, "monotonic %d %d %*s %d", &index, &cpu, &entries) != 3 ||
 		    index >= max)
 			continue;
-		nr += heaps[index].cpu < 0;
-		heaps[index].cpu = cpu;
-		heaps[index].entries += entries;
+		nr += queues[index].cpu < 0;
+		queues[index].cpu = cpu;
+		queues[index].entries += entries;
 	}
 	if (file)
 		fclose(file);

@@ -132,8 +132,8 @@ static int count_lines(const char *screen, size_t *widest)
 #define WAIT_EXIT()		wait_exit(self->terminal, &self->screen, self->pid)
 
 /*
- * The key s sorts heaps by the number of their timers.  The key l sorts heaps by lateness: the time
- * from a timer's deadline to its expiry.  The key q quits.
+ * The key s sorts queues by the number of their timers.  The key l sorts queues by lateness: the
+ * time from a timer's deadline to its expiry.  The key q quits.
  */
 TEST_F_TIMEOUT(top, keys_change_the_order_and_quit, 60)
 {
@@ -183,15 +183,15 @@ TEST_F_TIMEOUT(top, sigterm_restores_terminal, 60)
 #define ALONE	10		/* timers with a heap entry each */
 
 /*
- * "top -s size" shows heaps with more timers first.  If timers share a heap entry, called a
+ * "top -s size" shows queues with more timers first.  If timers share a heap entry, called a
  * bucket, top counts each of them, not only the entry.
  */
-TEST(top_sorts_heaps_by_number_of_timers_including_those_in_buckets)
+TEST(top_sorts_queues_by_number_of_timers_including_those_in_buckets)
 {
 	struct timerheap_setup setup = {
 		.clock = CLOCK_MONOTONIC, .slots = SHARED + 1, .slack = 1000 * SEC,
 	};
-	uint64_t bucketed = 0, heaps = 0, last = UINT64_MAX;
+	uint64_t bucketed = 0, queues = 0, last = UINT64_MAX;
 	struct timerheap_info info;
 	char row[200];
 	int fd, alone;
@@ -222,11 +222,11 @@ TEST(top_sorts_heaps_by_number_of_timers_including_those_in_buckets)
 		EXPECT_GE(last, entries + shared);
 		last = entries + shared;
 		bucketed += shared;
-		heaps++;
+		queues++;
 	}
 	if (pclose(top))
 		SKIP(return, "needs root, debugfs, and the timerheap command on the PATH");
-	EXPECT_LE(2, heaps);
+	EXPECT_LE(2, queues);
 	EXPECT_EQ(info.bucketed, bucketed);
 	close(fd);
 	close(alone);

@@ -345,11 +345,11 @@ TEST_F(tracing, stop_by_store_makes_no_trace_event)
 }
 
 /*
- * When a CPU goes offline, the kernel hands over the CPU's heaps of timers to another CPU.  When
- * the CPU comes online, the kernel hands the heaps back.  Each hand-over of a heap with timers
- * makes a trace event.
+ * When a CPU goes offline, the kernel hands over the CPU's queues to another CPU.  When the CPU
+ * comes online, the kernel hands the queues back.  Each hand-over of a queue with timers makes a
+ * trace event.
  */
-TEST_F_TIMEOUT(tracing, each_heap_that_cpu_hotplug_hands_over_to_another_cpu_makes_trace_event, 60)
+TEST_F_TIMEOUT(tracing, each_queue_that_cpu_hotplug_hands_over_to_another_cpu_makes_trace_event, 60)
 {
 	struct timerheap_info before, after;
 	struct counts counts;
@@ -366,8 +366,8 @@ TEST_F_TIMEOUT(tracing, each_heap_that_cpu_hotplug_hands_over_to_another_cpu_mak
 	counts = count(&self->traced);
 	EXPECT_EQ(0, lost_events());
 	EXPECT_EQ(after.handed_over - before.handed_over, counts.handed_over);
-	/* Unless CPUs share heaps, the heap of CPU 1 was handed over to another CPU, and back. */
-	if (!after.heaps)
+	/* Unless CPUs share queues, the queue of CPU 1 was handed over to another CPU, and back. */
+	if (!after.queues)
 		EXPECT_LE(2, counts.handed_over);
 }
 
@@ -422,8 +422,8 @@ TEST_F_TIMEOUT(tracing, each_steal_makes_a_trace_event, 60)
 	char *event;
 
 	ASSERT_EQ(0, th_info(self->fd, &before));
-	if (before.heaps || cpus < 2 || !can_make_stuck())
-		SKIP(return, "needs two CPUs, a heap for each, and the module of selftests/stuck");
+	if (before.queues || cpus < 2 || !can_make_stuck())
+		SKIP(return, "needs two CPUs, a queue for each, and the module of selftests/stuck");
 	expire_while_stuck(_metadata, self->fd, 1, cpus, "interrupts");
 	ASSERT_EQ(0, put_number(WATCHDOG, 0));
 	ASSERT_EQ(0, run_on(0));

@@ -83,7 +83,7 @@ static void theap_account_free_queues(struct theap_queue **queues)
  * Allocate the queues of an account for one clock, each on the NUMA node of its CPU.
  *
  * Return: an array with the queue of each CPU number; NULL: there is no memory.  If the module
- * parameter heaps= limits the number of queues, several CPU numbers share a queue.
+ * parameter queues= limits the number of queues, several CPU numbers share a queue.
  */
 static struct theap_queue **theap_account_alloc_queues(struct theap_account *account,
 						       enum theap_clock clock)
@@ -227,7 +227,7 @@ static void theap_account_keep_values(struct theap_account *account)
 		for (clock = 0; clock < THEAP_CLOCKS; clock++) {
 			struct theap_queue *queue = theap_queues_get(account, clock, cpu);
 
-			/* Several CPUs may share a queue (see heaps=): add its counters once. */
+			/* Several CPUs may share a queue (see queues=): add its counters once. */
 			if (cpu < theap_queues_nr() && queue)
 				theap_counters_add(&theap_freed.count, &queue->count);
 		}

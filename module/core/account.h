@@ -2,7 +2,7 @@
 /*
  * An account: it is charged for the memory and the CPU time of timers.
  *
- * An account has queues of its own: one per clock and CPU, or fewer if the module parameter heaps=
+ * An account has queues of its own: one per clock and CPU, or fewer if the module parameter queues=
  * is set.  It has a limit of CPU time on each CPU (budget.c).  Each user of the device has an
  * account.  Other modules, and the contexts that were set up with TIMERHEAP_UNLIMITED, share the
  * account of the kernel, which has no limit.

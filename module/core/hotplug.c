@@ -36,7 +36,7 @@
  * A pinned queue does not leave: an isolated CPU has rank 0 for a pinned queue of its own.  All
  * queues of the kernel's account are pinned.  The call SETUP pins the queue of a CPU if a program
  * with CAP_SYS_NICE names that CPU.  The queue stays pinned until its account is freed.  If CPUs
- * share queues (module parameter heaps=), a pinned queue leaves an isolated CPU like any other.
+ * share queues (module parameter queues=), a pinned queue leaves an isolated CPU like any other.
  *
  * SETUP chooses the CPU of new queues, or pins a queue.  Its race with a change of the ranks:
  *
@@ -68,7 +68,7 @@
 
 /*
  * Return: whether a CPU that can drive queues has rank 0 for a queue.  First, the queue must be the
- * CPU's own, or one that the CPU shares with others (module parameter heaps=).  Second, the CPU
+ * CPU's own, or one that the CPU shares with others (module parameter queues=).  Second, the CPU
  * must be a housekeeping CPU, or the queue must be pinned.  If CPUs share queues, a pin does not
  * count.
  */
@@ -185,7 +185,7 @@ void theap_housekeeping_changed(struct work_struct *work)
  *
  * A queue's own CPU is the CPU that the queue was allocated for.  If another CPU drives the queue,
  * the queue is handed over to its own CPU: in this call, or when that CPU comes online.  If CPUs
- * share queues (module parameter heaps=), a pin has no effect.
+ * share queues (module parameter queues=), a pin has no effect.
  *
  * Context: task, may sleep.
  */

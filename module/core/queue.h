@@ -4,7 +4,7 @@
  *
  * Each user of the device, and the kernel, has an account, which is charged for the memory and the
  * CPU time of timers (account.h).  For each clock that it needs, an account has one queue per CPU.
- * With the module parameter heaps=n, an account has up to n queues per clock, and CPUs may share a
+ * With the module parameter queues=n, an account has up to n queues per clock, and CPUs may share a
  * queue.  One CPU drives a queue: the CPU that the queue belongs to, or one of the CPUs that share
  * the queue.  That CPU must be online.  It must not be isolated either, unless the queue is pinned
  * to it.  If no such CPU is left, another CPU drives the queue (hotplug.c).  An hrtimer of the CPU

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The queues of all accounts (account.c allocates them), and the queue that a started timer goes
- * to.  The module parameter heaps= sets how many queues each account has:
+ * to.  The module parameter queues= sets how many queues each account has:
  *
- *	heaps=0		the default: one queue per CPU and clock
- *	heaps=1		one queue per clock, as in Go before 1.10, for comparison
- *	heaps=64	up to 64 queues per clock; CPU n uses queue n modulo their number;
+ *	queues=0	the default: one queue per CPU and clock
+ *	queues=1	one queue per clock, as in Go before 1.10, for comparison
+ *	queues=64	up to 64 queues per clock; CPU n uses queue n modulo their number;
  *			as in Go from 1.10 to 1.13, for comparison
  *
  * By default a timer goes to the queue of the CPU that starts the timer, unless that CPU is
@@ -40,7 +40,7 @@
 #include "extract.h"
 #include "queues.h"
 
-unsigned int theap_heaps;
+unsigned int theap_queues;
 
 /*
  * The accounts, in the order of their numbers.  A reader holds theap_accounts_lock, or is in an RCU
@@ -82,14 +82,14 @@ static unsigned long theap_no_table = 1;
 /* Return: the number of queues that an account has for each clock. */
 unsigned int theap_queues_nr(void)
 {
-	return theap_heaps ? min(theap_heaps, nr_cpu_ids) : nr_cpu_ids;
+	return theap_queues ? min(theap_queues, nr_cpu_ids) : nr_cpu_ids;
 }
 
 /**
  * theap_queues_get - find a queue of an account
  * @account: the account
  * @clock:   the clock
- * @cpu:     a possible CPU; with heaps=, several CPUs may share a queue
+ * @cpu:     a possible CPU; with queues=, several CPUs may share a queue
  *
  * Return: the queue; NULL: the account has no queues for @clock yet.
  */

@@ -37,8 +37,8 @@ struct theap_freed {
 	u64 cpu_time;
 };
 
-extern unsigned int theap_heaps;	/* the module parameter heaps=: the number of queues that an
-					 * account has for each clock; 0: one per CPU */
+extern unsigned int theap_queues;	/* the module parameter queues=: the number of queues of
+					 * an account for each clock; 0: one per CPU */
 extern struct theap_placement theap_default_placement[THEAP_CLOCKS];
 extern struct list_head theap_accounts;
 extern struct mutex theap_accounts_lock;

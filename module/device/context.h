@@ -44,7 +44,7 @@ struct theap_opener {
  * struct theap_settings - what SETUP asks for
  * @placement: the clock of the context, and the CPU of its timers or THEAP_ANY_CPU
  * @pinned:    the timers stay on the CPU of @placement while it is online, even if it becomes
- *             isolated.  No effect if the module parameter heaps= lets CPUs share queues
+ *             isolated.  No effect if the module parameter queues= lets CPUs share queues
  * @slots:     number of slots, 1 to @max_slots
  * @max_slots: the most slots to which theap_context_grow() may extend the context, at most
  *             theap_context_max_slots()

@@ -2,8 +2,8 @@
 /*
  * /sys/kernel/debug/timerheap: the state of the module, for root.
  *
- *	heaps		one line for each heap that has been used
- *	lateness	one line for each such heap: a histogram of the lateness of its timers
+ *	queues		one line for each queue that has been used
+ *	lateness	one line for each such queue: a histogram of the lateness of its timers
  *	accounts	for each account, one line for each CPU whose time its timers have used
  *	contexts	one line for each open of the device
  *
@@ -11,12 +11,11 @@
  * column by its name.  New columns are added at the end.
  *
  * An account is charged for the CPU time and memory of timers.  Each user has one, and the kernel
- * has one.  An account has a queue per clock and CPU (fewer with the module parameter heaps=), and
- * each queue has one heap.
+ * has one.  An account has a queue per clock and CPU (fewer with the module parameter queues=).
  *
- * A reader takes no lock that a timer needs.  The heaps of manual clocks are not shown.  All
- * other heaps exist as long as their account.  The reader reads the counters of a heap without
- * its queue's lock, so the values of one line may be of different moments.  An open file
+ * A reader takes no lock that a timer needs.  The queues of manual clocks are not shown.  All
+ * other queues exist as long as their account.  The reader reads the counters of a queue without
+ * the queue's lock, so the values of one line may be of different moments.  An open file
  * keeps the module loaded.
  */
 #include <linux/debugfs.h>
@@ -32,12 +31,12 @@
 #include "debugfs.h"
 
 /*
- * The file heaps.  Position 0 is the line of names.  An account has n heaps.  Heap h of account a
- * has the position 1 + a * n + h.  From start() to stop() the reader is under rcu_read_lock(), so
- * the heaps exist until stop().
+ * The file queues.  Position 0 is the line of names.  An account has n queues.  Queue q of account
+ * a has the position 1 + a * n + q.  From start() to stop() the reader is under rcu_read_lock(), so
+ * the queues exist until stop().
  */
 
-static unsigned int theap_heaps_nr(void)
+static unsigned int theap_queues_per_account(void)
 {
 	return THEAP_CLOCKS * theap_queues_nr();
 }
@@ -48,20 +47,20 @@ static bool theap_queue_is_used(struct theap_queue *queue)
 			 theap_counter(queue->count.runs));
 }
 
-/* Find the first heap from *@pos on that has been used, and move *@pos to it. */
-static struct theap_queue *theap_heaps_from(loff_t *pos)
+/* Find the first queue from *@pos on that has been used, and move *@pos to it. */
+static struct theap_queue *theap_all_queues_from(loff_t *pos)
 {
 	struct theap_account *account;
 	unsigned int i;
-	u32 id = div_u64_rem(*pos - 1, theap_heaps_nr(), &i);
+	u32 id = div_u64_rem(*pos - 1, theap_queues_per_account(), &i);
 
 	for (; (account = theap_accounts_from(id)); id = account->id + 1, i = 0) {
-		for (i = account->id == id ? i : 0; i < theap_heaps_nr(); i++) {
+		for (i = account->id == id ? i : 0; i < theap_queues_per_account(); i++) {
 			struct theap_queue *queue = theap_queues_get(account, i / theap_queues_nr(),
 								     i % theap_queues_nr());
 
 			if (theap_queue_is_used(queue)) {
-				*pos = 1 + (u64)account->id * theap_heaps_nr() + i;
+				*pos = 1 + (u64)account->id * theap_queues_per_account() + i;
 				return queue;
 			}
 		}
@@ -69,32 +68,32 @@ static struct theap_queue *theap_heaps_from(loff_t *pos)
 	return NULL;
 }
 
-static void *theap_heaps_start(struct seq_file *m, loff_t *pos)
+static void *theap_all_queues_start(struct seq_file *m, loff_t *pos)
 	__acquires(RCU)
 {
 	rcu_read_lock();
-	return *pos ? theap_heaps_from(pos) : SEQ_START_TOKEN;
+	return *pos ? theap_all_queues_from(pos) : SEQ_START_TOKEN;
 }
 
-static void *theap_heaps_next(struct seq_file *m, void *v, loff_t *pos)
+static void *theap_all_queues_next(struct seq_file *m, void *v, loff_t *pos)
 {
 	++*pos;
-	return theap_heaps_from(pos);
+	return theap_all_queues_from(pos);
 }
 
-static void theap_heaps_stop(struct seq_file *m, void *v)
+static void theap_all_queues_stop(struct seq_file *m, void *v)
 	__releases(RCU)
 {
 	rcu_read_unlock();
 }
 
-/* Print the first columns of a line: the name of a heap's clock, and the number of the heap. */
-static void theap_heaps_show_name(struct seq_file *m, struct theap_queue *queue)
+/* Print the first columns of a line: the name of a queue's clock, and the number of the queue. */
+static void theap_all_queues_show_name(struct seq_file *m, struct theap_queue *queue)
 {
 	seq_printf(m, "%-9s %5u", theap_clocks[queue->clock].name, queue->bit / THEAP_CLOCKS);
 }
 
-static const char *theap_heaps_state(struct theap_queue *queue)
+static const char *theap_all_queues_state(struct theap_queue *queue)
 {
 	return theap_counter(queue->run.on) || theap_counter(queue->stolen.on) ? "running" : "idle";
 }
@@ -105,7 +104,7 @@ static const char *theap_heaps_state(struct theap_queue *queue)
  * of two reasons.  A run, which expires the due timers, is still taking them from the heap.  Or
  * timers whose deadline was made earlier wait to be requeued.
  */
-static void theap_heaps_show_first(struct seq_file *m, struct theap_queue *queue)
+static void theap_all_queues_show_first(struct seq_file *m, struct theap_queue *queue)
 {
 	s64 first = theap_queue_first(queue);
 
@@ -127,12 +126,12 @@ static void theap_account_show_uid(struct seq_file *m, const struct theap_accoun
 		seq_printf(m, " %10s", "-");
 }
 
-static int theap_heaps_show(struct seq_file *m, void *v)
+static int theap_all_queues_show(struct seq_file *m, void *v)
 {
 	struct theap_queue *queue = v;
 
 	if (v == SEQ_START_TOKEN) {
-		seq_printf(m, "%-9s %5s %5s %7s %10s %10s %15s", "clock", "heap", "cpu",
+		seq_printf(m, "%-9s %5s %5s %7s %10s %10s %15s", "clock", "queue", "cpu",
 			   "state", "entries", "bucketed", "first");
 #define THEAP_NAME(name, meaning)	seq_puts(m, " " #name);
 		THEAP_COUNTERS(THEAP_NAME)
@@ -140,10 +139,10 @@ static int theap_heaps_show(struct seq_file *m, void *v)
 		seq_printf(m, " %10s %10s\n", "uid", "account");
 		return 0;
 	}
-	theap_heaps_show_name(m, queue);
-	seq_printf(m, " %5u %7s %10u %10u", READ_ONCE(queue->cpu), theap_heaps_state(queue),
+	theap_all_queues_show_name(m, queue);
+	seq_printf(m, " %5u %7s %10u %10u", READ_ONCE(queue->cpu), theap_all_queues_state(queue),
 		   theap_counter(queue->heap.nr), theap_counter(queue->buckets.timers));
-	theap_heaps_show_first(m, queue);
+	theap_all_queues_show_first(m, queue);
 #define THEAP_VALUE(name, meaning)	seq_printf(m, " %llu", theap_counter(queue->count.name));
 	THEAP_COUNTERS(THEAP_VALUE)
 #undef THEAP_VALUE
@@ -152,17 +151,17 @@ static int theap_heaps_show(struct seq_file *m, void *v)
 	return 0;
 }
 
-static const struct seq_operations theap_heaps_sops = {
-	.start = theap_heaps_start,
-	.next  = theap_heaps_next,
-	.stop  = theap_heaps_stop,
-	.show  = theap_heaps_show,
+static const struct seq_operations theap_all_queues_sops = {
+	.start = theap_all_queues_start,
+	.next  = theap_all_queues_next,
+	.stop  = theap_all_queues_stop,
+	.show  = theap_all_queues_show,
 };
 
-DEFINE_SEQ_ATTRIBUTE(theap_heaps);
+DEFINE_SEQ_ATTRIBUTE(theap_all_queues);
 
 /*
- * The file lateness.  Its positions are those of the file heaps.  A line has pairs "limit:timers".
+ * The file lateness.  Its positions are those of the file queues.  A line has pairs "limit:timers".
  * The pair 1024:7 means that 7 timers were late by 512 to 1023 ns: by less than the limit, and by
  * at least half of it.  The limit 1 is for timers that were not late at all.  The limit "more" is
  * for timers that were 2^39 ns (9 minutes) late or more.
@@ -173,10 +172,10 @@ static int theap_lateness_show(struct seq_file *m, void *v)
 	unsigned int step;
 
 	if (v == SEQ_START_TOKEN) {
-		seq_printf(m, "%-9s %5s %10s below_ns:timers...\n", "clock", "heap", "account");
+		seq_printf(m, "%-9s %5s %10s below_ns:timers...\n", "clock", "queue", "account");
 		return 0;
 	}
-	theap_heaps_show_name(m, queue);
+	theap_all_queues_show_name(m, queue);
 	seq_printf(m, " %10u", queue->account->id);
 	for (step = 0; step < THEAP_LATENESS_STEPS; step++) {
 		u64 timers = theap_counter(queue->lateness.expired[step]);
@@ -193,9 +192,9 @@ static int theap_lateness_show(struct seq_file *m, void *v)
 }
 
 static const struct seq_operations theap_lateness_sops = {
-	.start = theap_heaps_start,
-	.next  = theap_heaps_next,
-	.stop  = theap_heaps_stop,
+	.start = theap_all_queues_start,
+	.next  = theap_all_queues_next,
+	.stop  = theap_all_queues_stop,
 	.show  = theap_lateness_show,
 };
 
@@ -256,7 +255,7 @@ static int theap_all_accounts_show(struct seq_file *m, void *v)
 static const struct seq_operations theap_all_accounts_sops = {
 	.start = theap_all_accounts_start,
 	.next  = theap_all_accounts_next,
-	.stop  = theap_heaps_stop,
+	.stop  = theap_all_queues_stop,
 	.show  = theap_all_accounts_show,
 };
 
@@ -303,7 +302,7 @@ static int theap_all_contexts_show(struct seq_file *m, void *v)
 
 	if (v == SEQ_START_TOKEN) {
 		seq_printf(m, "%10s %10s %10s %-9s %10s %12s %10s %10s command account\n",
-			   "context", "pid", "uid", "clock", "slots", "bytes", "waiting", "events");
+			   "context", "pid", "uid", "clock", "slots", "bytes", "unread", "events");
 		return 0;
 	}
 	opener = &context->opener;
@@ -340,7 +339,7 @@ static struct dentry *theap_debugfs;
 void theap_debugfs_init(void)
 {
 	theap_debugfs = debugfs_create_dir("timerheap", NULL);
-	debugfs_create_file("heaps", 0400, theap_debugfs, NULL, &theap_heaps_fops);
+	debugfs_create_file("queues", 0400, theap_debugfs, NULL, &theap_all_queues_fops);
 	debugfs_create_file("lateness", 0400, theap_debugfs, NULL, &theap_lateness_fops);
 	debugfs_create_file("accounts", 0400, theap_debugfs, NULL, &theap_all_accounts_fops);
 	debugfs_create_file("contexts", 0400, theap_debugfs, NULL, &theap_all_contexts_fops);

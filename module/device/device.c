@@ -210,7 +210,7 @@ static void theap_show_fdinfo(struct seq_file *m, struct file *file)
 	if (context->placement.cpu != THEAP_ANY_CPU)
 		seq_printf(m, "timerheap-cpu:\t%u\n", context->placement.cpu);
 	seq_printf(m, "timerheap-now:\t%lld\n", theap_context_now(context));
-	seq_printf(m, "timerheap-events:\t%u\n", theap_ring_count(&context->ring));
+	seq_printf(m, "timerheap-unread:\t%u\n", theap_ring_count(&context->ring));
 	theap_show_user(m, context);
 }
 

@@ -61,7 +61,7 @@ static void theap_info_add_account(struct timerheap_info *info, struct theap_acc
 			struct theap_queue *queue = theap_queues_get(account, clock, cpu);
 
 			/*
-			 * If the module parameter heaps= is n, not 0, CPU m uses queue m % n.
+			 * If the module parameter queues= is n, not 0, CPU m uses queue m % n.
 			 * Add only the queues of the first n CPUs, to add each queue once.
 			 */
 			if (cpu < theap_queues_nr() && queue)
@@ -98,7 +98,7 @@ int theap_ioctl_info(struct theap_context *context, void *arg)
 
 	info->version = THEAP_VERSION_MAJOR << 16 | THEAP_VERSION_MINOR << 8 |
 			THEAP_VERSION_PATCH;
-	info->heaps = theap_heaps;
+	info->queues = theap_queues;
 	info->max_slots = theap_context_max_slots();
 	info->min_period = theap_context_min_period(context);
 	info->max_user_memory = theap_user_max_memory();
@@ -204,7 +204,7 @@ int theap_ioctl_setup(struct theap_context *context, void *arg)
 		/*
 		 * If the CPU becomes isolated later, its timers move to another CPU.  But if the
 		 * caller has CAP_SYS_NICE, pin the timers, so that they stay.  A pin has no effect
-		 * if CPUs share queues (module parameter heaps=).
+		 * if CPUs share queues (module parameter queues=).
 		 */
 		settings.pinned = ns_capable_noaudit(&init_user_ns, CAP_SYS_NICE);
 	} else if (setup->cpu) {

@@ -18,7 +18,7 @@ static unsigned int calls;
 void core_end(void *unused)
 {
 	theap_core_exit();
-	theap_heaps = 0;
+	theap_queues = 0;
 	set_cpus_allowed_ptr(current, cpu_possible_mask);
 }
 
@@ -37,7 +37,7 @@ int core_begin(void)
 
 	set_cpus_allowed_ptr(current, cpumask_of(cpu));
 	calls = 0;
-	theap_heaps = 1;
+	theap_queues = 1;
 	theap_steal_us = 0;
 	ret = theap_core_init("timerheap_kunit:online");
 	if (ret)

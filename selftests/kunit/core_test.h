@@ -3,7 +3,7 @@
  * Queues and timers for the suites of the core.  The timers record what happens to them.
  *
  * Each test gets its own queues: one for each clock, as with the module parameter
- * heaps=1.  All of these queues belong to the CPU that the test runs on.  So a test
+ * queues=1.  All of these queues belong to the CPU that the test runs on.  So a test
  * knows which queue its timers are in.
  */
 #ifndef THEAP_CORE_TEST_H

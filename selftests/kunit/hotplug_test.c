@@ -123,7 +123,7 @@ static void hotplug_online_callback_leaves_queue_on_cpu_that_suits_it_best(struc
 
 	test_start(t, test_now() + DAY);
 	/*
-	 * The number of a queue is @bit / THEAP_CLOCKS.  With heaps=1, all CPUs share the queue
+	 * The number of a queue is @bit / THEAP_CLOCKS.  With queues=1, all CPUs share the queue
 	 * with number 0, so each housekeeping CPU has rank 0 for that queue.  Give @second the
 	 * number 1.  A queue with number 1 belongs to no CPU, so no CPU has rank 0 for @second.
 	 */
@@ -136,7 +136,7 @@ static void hotplug_online_callback_leaves_queue_on_cpu_that_suits_it_best(struc
 
 /*
  * A queue leaves a CPU that became isolated.  The queue stays with its new CPU when the old CPU
- * becomes a housekeeping CPU again.  The reason: with heaps=1, as here, all housekeeping CPUs
+ * becomes a housekeeping CPU again.  The reason: with queues=1, as here, all housekeeping CPUs
  * have the same rank for the queue.
  */
 static void hotplug_queue_of_isolated_cpu_stays_on_new_cpu_when_isolation_ends(struct kunit *test)

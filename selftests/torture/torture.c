@@ -54,8 +54,8 @@ MODULE_PARM_DESC(verify, "Check a heap after most changes of its queue");
 module_param_named(delay_us, theap_delay_us, uint, 0444);
 MODULE_PARM_DESC(delay_us, "Lengthen 1 in 8 transient states by up to this many microseconds");
 
-module_param_named(heaps, theap_heaps, uint, 0444);
-MODULE_PARM_DESC(heaps, "Heaps per clock (default 0: one per CPU)");
+module_param_named(queues, theap_queues, uint, 0444);
+MODULE_PARM_DESC(queues, "Queues per clock (default 0: one per CPU)");
 
 #define ALIVE	0x616c697665ULL
 #define DEAD	0x64656164ULL

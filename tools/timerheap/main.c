@@ -18,7 +18,7 @@ static const struct {
 	{ "million", command_million, "start a million timers, stop or modify most, and check" },
 	{ "sleep", command_sleep, "sleep with a timer of the module" },
 	{ "stat", command_stat, "print the limits and counters of the module" },
-	{ "top", command_top, "show users, heaps and contexts continuously, the busiest first" },
+	{ "top", command_top, "show users, queues and contexts continuously, the busiest first" },
 };
 
 unsigned long parse_number(const char *text, unsigned long max, const char *what)

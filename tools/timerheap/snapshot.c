@@ -14,7 +14,7 @@
 #define DEBUGFS	"/sys/kernel/debug/timerheap"
 #define COLUMNS	64
 
-/* A column: its name, and the member of struct heap, account or context that has its value. */
+/* A column: its name, and the member of struct queue, account or context that has its value. */
 struct column {
 	const char *name;
 	size_t at, size;
@@ -25,12 +25,12 @@ struct column {
 #define TEXT(type, name)	{ #name, offsetof(struct type, name), \
 				  sizeof(((struct type *)0)->name), 1 }
 
-static const struct column heap_columns[] = {
-	TEXT(heap, clock), TEXT(heap, state), TEXT(heap, first), TEXT(heap, uid),
-	NUMBER(heap, heap), NUMBER(heap, cpu), NUMBER(heap, account), NUMBER(heap, entries),
-	NUMBER(heap, bucketed), NUMBER(heap, started), NUMBER(heap, checked),
-	NUMBER(heap, requeued), NUMBER(heap, runs), NUMBER(heap, throttled),
-	NUMBER(heap, notified), {}
+static const struct column queue_columns[] = {
+	TEXT(queue, clock), TEXT(queue, state), TEXT(queue, first), TEXT(queue, uid),
+	NUMBER(queue, queue), NUMBER(queue, cpu), NUMBER(queue, account), NUMBER(queue, entries),
+	NUMBER(queue, bucketed), NUMBER(queue, started), NUMBER(queue, checked),
+	NUMBER(queue, requeued), NUMBER(queue, runs), NUMBER(queue, throttled),
+	NUMBER(queue, notified), {}
 };
 
 static const struct column account_columns[] = {
@@ -42,7 +42,7 @@ static const struct column context_columns[] = {
 	TEXT(context, clock), TEXT(context, command), TEXT(context, account),
 	NUMBER(context, context),
 	NUMBER(context, pid), NUMBER(context, uid), NUMBER(context, slots),
-	NUMBER(context, bytes), NUMBER(context, waiting), NUMBER(context, events), {}
+	NUMBER(context, bytes), NUMBER(context, unread), NUMBER(context, events), {}
 };
 
 /* Store the value of a column in a structure. */
@@ -105,10 +105,10 @@ static void *read_lines(char *text, const struct column *columns, size_t size, s
 	return all;
 }
 
-void snapshot_heaps(struct snapshot *snapshot, char *text)
+void snapshot_queues(struct snapshot *snapshot, char *text)
 {
-	snapshot->heaps = read_lines(text, heap_columns, sizeof(struct heap),
-				     &snapshot->nr_heaps);
+	snapshot->queues = read_lines(text, queue_columns, sizeof(struct queue),
+				      &snapshot->nr_queues);
 }
 
 void snapshot_accounts(struct snapshot *snapshot, char *text)
@@ -124,31 +124,31 @@ void snapshot_contexts(struct snapshot *snapshot, char *text)
 }
 
 /*
- * Find a heap by its clock, its number and its account.
- * Return: the heap; NULL: the snapshot does not have it.  The file "heaps" omits heaps that were
- * never used.  snapshot_read() reads the file "lateness" later.  If a heap is used for the first
- * time in between, only "lateness" has the heap.
+ * Find a queue by its clock, its number and its account.
+ * Return: the queue; NULL: the snapshot does not have it.  The file "queues" omits queues that were
+ * never used.  snapshot_read() reads the file "lateness" later.  If a queue is used for the first
+ * time in between, only "lateness" has the queue.
  */
-static struct heap *find_heap(const struct snapshot *snapshot, const char *clock, uint64_t nr,
-			      uint64_t account)
+static struct queue *find_queue(const struct snapshot *snapshot, const char *clock, uint64_t nr,
+				uint64_t account)
 {
-	for (size_t i = 0; i < snapshot->nr_heaps; i++) {
-		struct heap *heap = &snapshot->heaps[i];
+	for (size_t i = 0; i < snapshot->nr_queues; i++) {
+		struct queue *queue = &snapshot->queues[i];
 
-		if (heap->heap == nr && heap->account == account && !strcmp(heap->clock, clock))
-			return heap;
+		if (queue->queue == nr && queue->account == account && !strcmp(queue->clock, clock))
+			return queue;
 	}
 	return NULL;
 }
 
 /* Parse "END:COUNT", a step of a histogram.  END is a power of two, or "more" in the last step. */
-static void set_step(struct heap *heap, char *word)
+static void set_step(struct queue *queue, char *word)
 {
 	char *count = strchr(word, ':');
 	uint64_t end = strtoull(word, NULL, 10);
 
 	if (count)
-		heap->lateness[end ? __builtin_ctzll(end) : SNAPSHOT_STEPS - 1] =
+		queue->lateness[end ? __builtin_ctzll(end) : SNAPSHOT_STEPS - 1] =
 			strtoull(count + 1, NULL, 10);
 }
 
@@ -158,14 +158,14 @@ void snapshot_lateness(struct snapshot *snapshot, char *text)
 
 	while ((line = strsep(&text, "\n"))) {
 		char *rest, *clock = strtok_r(line, " ", &rest), *nr, *account, *word;
-		struct heap *heap;
+		struct queue *queue;
 
 		nr = clock ? strtok_r(NULL, " ", &rest) : NULL;
 		account = nr ? strtok_r(NULL, " ", &rest) : NULL;
-		heap = account ? find_heap(snapshot, clock, strtoull(nr, NULL, 10),
-					   strtoull(account, NULL, 10)) : NULL;
-		while (heap && (word = strtok_r(NULL, " ", &rest)))
-			set_step(heap, word);
+		queue = account ? find_queue(snapshot, clock, strtoull(nr, NULL, 10),
+					     strtoull(account, NULL, 10)) : NULL;
+		while (queue && (word = strtok_r(NULL, " ", &rest)))
+			set_step(queue, word);
 	}
 }
 
@@ -199,7 +199,7 @@ void snapshot_read(struct snapshot *snapshot)
 		const char *path;
 		void (*read)(struct snapshot *snapshot, char *text);
 	} files[] = {
-		{ DEBUGFS "/heaps", snapshot_heaps },
+		{ DEBUGFS "/queues", snapshot_queues },
 		{ DEBUGFS "/lateness", snapshot_lateness },
 		{ DEBUGFS "/accounts", snapshot_accounts },
 		{ DEBUGFS "/contexts", snapshot_contexts },
@@ -219,7 +219,7 @@ void snapshot_read(struct snapshot *snapshot)
 
 void snapshot_free(struct snapshot *snapshot)
 {
-	free(snapshot->heaps);
+	free(snapshot->queues);
 	free(snapshot->accounts);
 	free(snapshot->contexts);
 }
@@ -229,21 +229,21 @@ static uint64_t rate(uint64_t new, double seconds)
 	return new / seconds + 0.5;
 }
 
-static void heap_rates(struct heap *heap, const struct heap *before, double seconds)
+static void queue_rates(struct queue *queue, const struct queue *before, double seconds)
 {
-	heap->started = rate(heap->started - before->started, seconds);
-	heap->checked = rate(heap->checked - before->checked, seconds);
-	heap->requeued = rate(heap->requeued - before->requeued, seconds);
-	heap->runs = rate(heap->runs - before->runs, seconds);
-	heap->throttled = rate(heap->throttled - before->throttled, seconds);
-	heap->notified = rate(heap->notified - before->notified, seconds);
+	queue->started = rate(queue->started - before->started, seconds);
+	queue->checked = rate(queue->checked - before->checked, seconds);
+	queue->requeued = rate(queue->requeued - before->requeued, seconds);
+	queue->runs = rate(queue->runs - before->runs, seconds);
+	queue->throttled = rate(queue->throttled - before->throttled, seconds);
+	queue->notified = rate(queue->notified - before->notified, seconds);
 	/*
 	 * For each step of the histogram, store by how much its count grew, not the growth per
 	 * second.  A percentile depends only on proportions, and a small growth per second would
 	 * round to 0.
 	 */
 	for (int i = 0; i < SNAPSHOT_STEPS; i++)
-		heap->lateness[i] -= before->lateness[i];
+		queue->lateness[i] -= before->lateness[i];
 }
 
 static void account_rates(struct account *account, const struct snapshot *before, double seconds)
@@ -272,18 +272,18 @@ static void *copy(const void *from, size_t nr, size_t size)
 void snapshot_rates(struct snapshot *rates, const struct snapshot *before,
 		    const struct snapshot *after)
 {
-	static const struct heap unused;
+	static const struct queue unused;
 	double seconds = (after->time - before->time) / 1e9;
 
 	*rates = *after;
-	rates->heaps = copy(after->heaps, after->nr_heaps, sizeof(struct heap));
+	rates->queues = copy(after->queues, after->nr_queues, sizeof(struct queue));
 	rates->accounts = copy(after->accounts, after->nr_accounts, sizeof(struct account));
 	rates->contexts = copy(after->contexts, after->nr_contexts, sizeof(struct context));
-	for (size_t i = 0; i < rates->nr_heaps; i++) {
-		struct heap *heap = &rates->heaps[i], *old;
+	for (size_t i = 0; i < rates->nr_queues; i++) {
+		struct queue *queue = &rates->queues[i], *old;
 
-		old = find_heap(before, heap->clock, heap->heap, heap->account);
-		heap_rates(heap, old ?: &unused, seconds);
+		old = find_queue(before, queue->clock, queue->queue, queue->account);
+		queue_rates(queue, old ?: &unused, seconds);
 	}
 	for (size_t i = 0; i < rates->nr_accounts; i++)
 		account_rates(&rates->accounts[i], before, seconds);

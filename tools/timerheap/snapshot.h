@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A snapshot of /sys/kernel/debug/timerheap: heaps, the lateness of their timers, accounts,
+ * A snapshot of /sys/kernel/debug/timerheap: queues, the lateness of their timers, accounts,
  * and contexts.  An account, of a user or of the kernel, is charged the CPU time of its timers.
- * A heap has timers of one account and one clock.  A context is one open of /dev/timerheap.
+ * A queue has timers of one account and one clock.  A context is one open of /dev/timerheap.
  *
- * The first line of "heaps", "accounts" and "contexts" has the names of the columns.  A column with
- * an unknown name is ignored, and a column that is missing is 0 or empty.  So the command
+ * The first line of "queues", "accounts" and "contexts" has the names of the columns.  A column
+ * with an unknown name is ignored, and a column that is missing is 0 or empty.  So the command
  * works with older and newer modules.  The columns of "lateness" are fixed.
  */
 #ifndef SNAPSHOT_H
@@ -20,10 +20,10 @@
  */
 #define SNAPSHOT_STEPS	64
 
-struct heap {
+struct queue {
 	char clock[12], state[12], first[24];
 	char uid[12];				/* user charged for the timers; "-": the kernel */
-	uint64_t heap, cpu, account, entries, bucketed;
+	uint64_t queue, cpu, account, entries, bucketed;
 	uint64_t started, checked, requeued, runs, throttled, notified;
 	uint64_t lateness[SNAPSHOT_STEPS];	/* expirations in each step */
 };
@@ -43,13 +43,13 @@ struct account {
 struct context {
 	char clock[12], command[64];
 	char account[12];			/* number; "-": SETUP was not called */
-	uint64_t context, pid, uid, slots, bytes, waiting, events;
+	uint64_t context, pid, uid, slots, bytes, unread, events;
 };
 
 struct snapshot {
 	int64_t time;			/* ns, on CLOCK_MONOTONIC */
-	struct heap *heaps;
-	size_t nr_heaps;
+	struct queue *queues;
+	size_t nr_queues;
 	struct account *accounts;
 	size_t nr_accounts;
 	struct context *contexts;	/* sorted by number */
@@ -58,15 +58,15 @@ struct snapshot {
 
 /*
  * Each function parses @text, the text of the file that the function's name ends with.  @text is
- * overwritten.  snapshot_lateness() adds histograms to the heaps, so call it after
- * snapshot_heaps().
+ * overwritten.  snapshot_lateness() adds histograms to the queues, so call it after
+ * snapshot_queues().
  */
-void snapshot_heaps(struct snapshot *snapshot, char *text);
+void snapshot_queues(struct snapshot *snapshot, char *text);
 void snapshot_lateness(struct snapshot *snapshot, char *text);
 void snapshot_accounts(struct snapshot *snapshot, char *text);
 void snapshot_contexts(struct snapshot *snapshot, char *text);
 
-/* Read "heaps", "lateness", "accounts" and "contexts" now.  Exit if one cannot be read. */
+/* Read "queues", "lateness", "accounts" and "contexts" now.  Exit if one cannot be read. */
 void snapshot_read(struct snapshot *snapshot);
 void snapshot_free(struct snapshot *snapshot);
 

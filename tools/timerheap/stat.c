@@ -49,10 +49,10 @@ static void print(const struct timerheap_info *info)
 {
 	printf("timerheap %u.%u.%u, ", info->version >> 16, info->version >> 8 & 0xff,
 	       info->version & 0xff);
-	if (info->heaps)
-		printf("%u heaps for each clock\n", info->heaps);
+	if (info->queues)
+		printf("%u queues for each clock\n", info->queues);
 	else
-		printf("one heap for each CPU and clock\n");
+		printf("one queue for each CPU and clock\n");
 	printf("%15u  most slots of a context\n", info->max_slots);
 	printf("%15" PRIu64 "  most bytes of a user's contexts\n",
 	       (uint64_t)info->max_user_memory);
@@ -66,8 +66,8 @@ static void print(const struct timerheap_info *info)
 
 static void print_json(const struct timerheap_info *info)
 {
-	printf("{\n\t\"version\": \"%u.%u.%u\",\n\t\"heaps\": %u", info->version >> 16,
-	       info->version >> 8 & 0xff, info->version & 0xff, info->heaps);
+	printf("{\n\t\"version\": \"%u.%u.%u\",\n\t\"queues\": %u", info->version >> 16,
+	       info->version >> 8 & 0xff, info->version & 0xff, info->queues);
 	printf(",\n\t\"max_slots\": %u,\n\t\"max_user_memory\": %" PRIu64, info->max_slots,
 	       (uint64_t)info->max_user_memory);
 	printf(",\n\t\"min_period\": %" PRIu64 ",\n\t\"user_cpu_percent\": %" PRIu64,

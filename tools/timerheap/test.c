@@ -606,13 +606,13 @@ static void test_signals(void)
 	      "record_does_not_run_its_command_after_sigterm");
 }
 
-static struct snapshot make_snapshot(int64_t time, const char *heaps, const char *lateness,
+static struct snapshot make_snapshot(int64_t time, const char *queues, const char *lateness,
 				     const char *accounts, const char *contexts)
 {
 	struct snapshot snapshot = { .time = time };
 	char *text;
 
-	snapshot_heaps(&snapshot, text = strdup(heaps));
+	snapshot_queues(&snapshot, text = strdup(queues));
 	free(text);
 	snapshot_lateness(&snapshot, text = strdup(lateness));
 	free(text);
@@ -624,68 +624,68 @@ static struct snapshot make_snapshot(int64_t time, const char *heaps, const char
 }
 
 /*
- * Test two snapshots, 2 s apart.  Between them, one heap and one context are freed, and one heap
+ * Test two snapshots, 2 s apart.  Between them, one queue and one context are freed, and one queue
  * and one context are created.
  */
 static void test_snapshot(void)
 {
 	struct snapshot before = make_snapshot(5 * SEC,
-		"clock heap cpu new state entries first started checked account\n"
+		"clock queue cpu new state entries first started checked account\n"
 		"monotonic 1 2 x running 10 - 100 1000 0\n"
 		"monotonic 1 2 x idle 0 - 7 7 3\n",
-		"clock heap account below_ns:timers...\n"
+		"clock queue account below_ns:timers...\n"
 		"monotonic 1 3 1:7\nmonotonic 1 0 1024:5 2048:5\n",
 		"account uid cpu cpu_time throttled deficit\n"
 		"2 65534 0 1000 4 0\n2 65534 1 5000 6 9\n",
-		"context pid uid clock slots bytes waiting events command\n"
+		"context pid uid clock slots bytes unread events command\n"
 		"3 30 0 - 0 1 0 0 one\n"
 		"7 70 0 tai 64 4096 2 4294967290 two\n");
 	struct snapshot after = make_snapshot(7 * SEC,
-		"clock heap cpu new state entries bucketed first started checked account\n"
+		"clock queue cpu new state entries bucketed first started checked account\n"
 		"monotonic 0 0 x idle 1 0 5 40 41 0\n"
 		"monotonic 1 3 x idle 20 900 -6 300 1004 0\n",
-		"clock heap account below_ns:timers...\n"
+		"clock queue account below_ns:timers...\n"
 		"tai 9 0 1:1\nmonotonic 0 0 1:40\nmonotonic 1 0 1024:5 2048:7 4096:1 more:1\n",
 		"account uid cpu cpu_time throttled deficit\n0 - 1 70 0 0\n2 65534 1 8000 16 7\n",
-		"context pid uid clock slots bytes waiting events command account\n"
+		"context pid uid clock slots bytes unread events command account\n"
 		"7 70 0 tai 64 4096 3 4 two 2\n"
 		"9 90 1000 realtime 5 512 0 6 a\\040b -\n");
 	struct snapshot rates;
 
-	check(before.nr_heaps == 2 && before.heaps[0].heap == 1 && before.heaps[0].cpu == 2 &&
-	      before.heaps[0].entries == 10 && before.heaps[0].started == 100 &&
-	      !strcmp(before.heaps[0].state, "running") && !before.heaps[0].notified &&
-	      !before.heaps[0].bucketed && after.heaps[1].bucketed == 900 &&
-	      before.heaps[0].lateness[10] == 5 && before.heaps[0].lateness[11] == 5,
-	      "snapshot_reads_heaps_by_column_names");
+	check(before.nr_queues == 2 && before.queues[0].queue == 1 && before.queues[0].cpu == 2 &&
+	      before.queues[0].entries == 10 && before.queues[0].started == 100 &&
+	      !strcmp(before.queues[0].state, "running") && !before.queues[0].notified &&
+	      !before.queues[0].bucketed && after.queues[1].bucketed == 900 &&
+	      before.queues[0].lateness[10] == 5 && before.queues[0].lateness[11] == 5,
+	      "snapshot_reads_queues_by_column_names");
 	check(after.nr_contexts == 2 && after.contexts[1].uid == 1000 &&
 	      !strcmp(after.contexts[1].command, "a\\040b") && after.contexts[0].slots == 64 &&
 	      !strcmp(after.contexts[0].account, "2") && !strcmp(after.contexts[1].account, "-"),
 	      "snapshot_reads_contexts_by_column_names");
 	snapshot_rates(&rates, &before, &after);
-	check(rates.heaps[1].started == 100 && rates.heaps[1].checked == 2 &&
-	      rates.heaps[1].entries == 20 && rates.heaps[1].bucketed == 900 &&
-	      rates.heaps[0].started == 20,
-	      "rates_of_heaps_include_a_new_heap");
+	check(rates.queues[1].started == 100 && rates.queues[1].checked == 2 &&
+	      rates.queues[1].entries == 20 && rates.queues[1].bucketed == 900 &&
+	      rates.queues[0].started == 20,
+	      "rates_of_queues_include_a_new_queue");
 	check(rates.nr_accounts == 2 && rates.accounts[0].cpu_time == 35 &&
 	      !strcmp(rates.accounts[0].uid, "-") && rates.accounts[1].cpu_time == 1500 &&
 	      rates.accounts[1].throttled == 5 && rates.accounts[1].deficit == 7,
 	      "rates_of_accounts_compare_counters_of_the_same_cpu");
-	check(rates.contexts[0].events == 5 && rates.contexts[0].waiting == 3 &&
+	check(rates.contexts[0].events == 5 && rates.contexts[0].unread == 3 &&
 	      rates.contexts[1].events == 3,
 	      "rates_of_contexts_are_right_after_a_count_wraps_or_a_context_is_closed");
-	check(rates.heaps[1].lateness[10] == 0 && rates.heaps[1].lateness[11] == 2 &&
-	      snapshot_percentile(rates.heaps[1].lateness, 50) == 2048 &&
-	      snapshot_percentile(rates.heaps[1].lateness, 75) == 4096 &&
-	      snapshot_percentile(rates.heaps[1].lateness, 100) == UINT64_MAX &&
-	      snapshot_percentile(rates.heaps[0].lateness, 100) == 1 &&
-	      snapshot_percentile(before.heaps[0].lateness, 50) == 1024,
+	check(rates.queues[1].lateness[10] == 0 && rates.queues[1].lateness[11] == 2 &&
+	      snapshot_percentile(rates.queues[1].lateness, 50) == 2048 &&
+	      snapshot_percentile(rates.queues[1].lateness, 75) == 4096 &&
+	      snapshot_percentile(rates.queues[1].lateness, 100) == UINT64_MAX &&
+	      snapshot_percentile(rates.queues[0].lateness, 100) == 1 &&
+	      snapshot_percentile(before.queues[0].lateness, 50) == 1024,
 	      "percentile_of_histogram_is_the_end_of_its_step");
 	snapshot_free(&rates);
 	snapshot_free(&before);
 	snapshot_free(&after);
 	before = make_snapshot(0, "", "", "", "");
-	check(!before.nr_heaps && !before.nr_accounts && !before.nr_contexts,
+	check(!before.nr_queues && !before.nr_accounts && !before.nr_contexts,
 	      "empty_debugfs_files_give_an_empty_snapshot");
 	snapshot_free(&before);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * timerheap top: show the users, heaps and contexts and their rates continuously.
+ * timerheap top: show the users, queues and contexts and their rates continuously.
  *
  * A screen shows the rates since the screen before.  Its lines are sorted by the value that the
  * option --sort or a key selects, the largest first.  The only control sequences are those of ANSI
@@ -29,9 +29,9 @@ static const struct {
 	char key;
 	const char *name, *help;
 } sorts[SORTS] = {
-	[RATE] = { 'r', "rate", "users by CPU time, heaps by checks, contexts by events" },
-	[LATE] = { 'l', "late", "users by throttled runs, heaps by lateness, contexts by unread" },
-	[SIZE] = { 's', "size", "users and contexts by memory, heaps by timers" },
+	[RATE] = { 'r', "rate", "users by CPU time, queues by checks, contexts by events" },
+	[LATE] = { 'l', "late", "users by throttled runs, queues by lateness, contexts by unread" },
+	[SIZE] = { 's', "size", "users and contexts by memory, queues by timers" },
 };
 
 static void usage(FILE *to)
@@ -69,17 +69,17 @@ static uint64_t user_key(const struct user *user)
 	return sort == RATE ? user->cpu_time : sort == LATE ? user->throttled : user->bytes;
 }
 
-static uint64_t heap_key(const struct heap *heap)
+static uint64_t queue_key(const struct queue *queue)
 {
-	return sort == RATE ? heap->checked :
-	       sort == LATE ? snapshot_percentile(heap->lateness, 99) :
-			      heap->entries + heap->bucketed;
+	return sort == RATE ? queue->checked :
+	       sort == LATE ? snapshot_percentile(queue->lateness, 99) :
+			      queue->entries + queue->bucketed;
 }
 
 static uint64_t context_key(const struct context *context)
 {
 	return sort == RATE ? context->events :
-	       sort == LATE ? context->waiting : context->bytes;
+	       sort == LATE ? context->unread : context->bytes;
 }
 
 /* Compare for qsort(): the larger value first, equal values in the order of the snapshot. */
@@ -95,11 +95,11 @@ static int compare_users(const void *a, const void *b)
 	return compare(user_key(x), user_key(y), x, y);
 }
 
-static int compare_heaps(const void *a, const void *b)
+static int compare_queues(const void *a, const void *b)
 {
-	const struct heap *x = *(const struct heap **)a, *y = *(const struct heap **)b;
+	const struct queue *x = *(const struct queue **)a, *y = *(const struct queue **)b;
 
-	return compare(heap_key(x), heap_key(y), x, y);
+	return compare(queue_key(x), queue_key(y), x, y);
 }
 
 static int compare_contexts(const void *a, const void *b)
@@ -151,12 +151,12 @@ static const char *format_bytes(double value)
 	return scaled(value, units, 1024);
 }
 
-/* Format the time until the first deadline of a heap; "now": it is due; "-": there is none. */
-static const char *format_first(const struct heap *heap)
+/* Format the time until the first deadline of a queue; "now": it is due; "-": there is none. */
+static const char *format_first(const struct queue *queue)
 {
-	double ns = strtod(heap->first, NULL);
+	double ns = strtod(queue->first, NULL);
 
-	if (!strcmp(heap->first, "-"))
+	if (!strcmp(queue->first, "-"))
 		return "-";
 	return ns > 0 ? format_ns(ns) : "now";
 }
@@ -198,21 +198,21 @@ static void draw_line(const char *text)
 
 static void draw_sums(const struct snapshot *rates)
 {
-	struct heap all = {};
+	struct queue all = {};
 
-	for (size_t i = 0; i < rates->nr_heaps; i++) {
-		const struct heap *heap = &rates->heaps[i];
+	for (size_t i = 0; i < rates->nr_queues; i++) {
+		const struct queue *queue = &rates->queues[i];
 
-		all.entries += heap->entries;
-		all.bucketed += heap->bucketed;
-		all.started += heap->started;
-		all.checked += heap->checked;
-		all.runs += heap->runs;
-		all.notified += heap->notified;
+		all.entries += queue->entries;
+		all.bucketed += queue->bucketed;
+		all.started += queue->started;
+		all.checked += queue->checked;
+		all.runs += queue->runs;
+		all.notified += queue->notified;
 		for (int step = 0; step < SNAPSHOT_STEPS; step++)
-			all.lateness[step] += heap->lateness[step];
+			all.lateness[step] += queue->lateness[step];
 	}
-	LINE("timerheap: %zu heaps, %zu contexts, by %s", rates->nr_heaps, rates->nr_contexts,
+	LINE("timerheap: %zu queues, %zu contexts, by %s", rates->nr_queues, rates->nr_contexts,
 	     sorts[sort].name);
 	LINE("now: %" PRIu64 " entries, %" PRIu64 " timers bucketed", all.entries, all.bucketed);
 	LINE("per second: %" PRIu64 " started, %" PRIu64 " checked, %" PRIu64 " runs, %" PRIu64
@@ -233,12 +233,12 @@ static struct user *find_user(struct user *users, size_t *nr, uint64_t account)
 }
 
 /*
- * Sum up the lines of each account in the files "accounts", "heaps" and "contexts".
+ * Sum up the lines of each account in the files "accounts", "queues" and "contexts".
  * Return: an array; *@nr: its length.
  */
 static struct user *sum_users(const struct snapshot *rates, size_t *nr)
 {
-	struct user *user, *users = calloc(rates->nr_accounts + rates->nr_heaps +
+	struct user *user, *users = calloc(rates->nr_accounts + rates->nr_queues +
 					   rates->nr_contexts + 1, sizeof(*users));
 
 	if (!users)
@@ -258,10 +258,10 @@ static struct user *sum_users(const struct snapshot *rates, size_t *nr)
 			user->most_cpu = account->cpu;
 		}
 	}
-	for (size_t i = 0; i < rates->nr_heaps; i++) {
-		user = find_user(users, nr, rates->heaps[i].account);
-		memcpy(user->uid, rates->heaps[i].uid, sizeof(user->uid));
-		user->throttled += rates->heaps[i].throttled;
+	for (size_t i = 0; i < rates->nr_queues; i++) {
+		user = find_user(users, nr, rates->queues[i].account);
+		memcpy(user->uid, rates->queues[i].uid, sizeof(user->uid));
+		user->throttled += rates->queues[i].throttled;
 	}
 	for (size_t i = 0; i < rates->nr_contexts; i++) {
 		const struct context *context = &rates->contexts[i];
@@ -323,24 +323,24 @@ static void draw_users(const struct snapshot *rates, int max)
 	free(users);
 }
 
-/* Draw at most @max heaps.  A line has 78 columns, unless a number exceeds its column. */
-static void draw_heaps(const struct snapshot *rates, int max)
+/* Draw at most @max queues.  A line has 79 columns, unless a number exceeds its column. */
+static void draw_queues(const struct snapshot *rates, int max)
 {
-	const struct heap **heaps = pointers(rates->heaps, rates->nr_heaps, sizeof(**heaps));
+	const struct queue **queues = pointers(rates->queues, rates->nr_queues, sizeof(**queues));
 
-	qsort(heaps, rates->nr_heaps, sizeof(*heaps), compare_heaps);
-	LINE("%-9s %4s %3s %5s %7s %8s %7s %7s %6s %6s %6s", "CLOCK", "HEAP", "CPU", "FIRST",
+	qsort(queues, rates->nr_queues, sizeof(*queues), compare_queues);
+	LINE("%-9s %5s %3s %5s %7s %8s %7s %7s %6s %6s %6s", "CLOCK", "QUEUE", "CPU", "FIRST",
 	     "ENTRIES", "BUCKETED", "START/S", "CHECK/S", "HALF", "99%", "UID");
-	for (size_t i = 0; i < rates->nr_heaps && max-- > 0; i++) {
-		const struct heap *heap = heaps[i];
+	for (size_t i = 0; i < rates->nr_queues && max-- > 0; i++) {
+		const struct queue *queue = queues[i];
 
-		LINE("%-9s %4" PRIu64 " %3" PRIu64 " %5s %7" PRIu64 " %8" PRIu64 " %7" PRIu64
-		     " %7" PRIu64 " %6s %6s %6s", heap->clock, heap->heap, heap->cpu,
-		     format_first(heap), heap->entries, heap->bucketed,
-		     heap->started, heap->checked, format_percentile(heap->lateness, 50),
-		     format_percentile(heap->lateness, 99), heap->uid);
+		LINE("%-9s %5" PRIu64 " %3" PRIu64 " %5s %7" PRIu64 " %8" PRIu64 " %7" PRIu64
+		     " %7" PRIu64 " %6s %6s %6s", queue->clock, queue->queue, queue->cpu,
+		     format_first(queue), queue->entries, queue->bucketed,
+		     queue->started, queue->checked, format_percentile(queue->lateness, 50),
+		     format_percentile(queue->lateness, 99), queue->uid);
 	}
-	free(heaps);
+	free(queues);
 }
 
 static void draw_contexts(const struct snapshot *rates)
@@ -357,27 +357,27 @@ static void draw_contexts(const struct snapshot *rates)
 
 		LINE("%10" PRIu64 " %7" PRIu64 " %5" PRIu64 " %-9s %8" PRIu64 " %6s %8" PRIu64
 		     " %8" PRIu64 "  %s", context->context, context->pid, context->uid,
-		     context->clock, context->slots, format_bytes(context->bytes), context->waiting,
+		     context->clock, context->slots, format_bytes(context->bytes), context->unread,
 		     context->events, context->command);
 	}
 	free(contexts);
 }
 
 /*
- * Draw a screen.  The sums over all heaps are at the top.  Users get about a quarter of the lines
- * below the sums.  Heaps get about half of the lines below the users, and more if few contexts
+ * Draw a screen.  The sums over all queues are at the top.  Users get about a quarter of the lines
+ * below the sums.  Queues get about half of the lines below the users, and more if few contexts
  * exist.
  */
 static void draw(const struct snapshot *rates)
 {
-	int max_heaps;
+	int max_queues;
 
 	draw_sums(rates);
 	draw_users(rates, lines / 4 - 1);
-	max_heaps = lines / 2 - 2;
-	if ((int)rates->nr_contexts < lines - max_heaps - 3)
-		max_heaps = lines - 3 - rates->nr_contexts;
-	draw_heaps(rates, max_heaps);
+	max_queues = lines / 2 - 2;
+	if ((int)rates->nr_contexts < lines - max_queues - 3)
+		max_queues = lines - 3 - rates->nr_contexts;
+	draw_queues(rates, max_queues);
 	draw_contexts(rates);
 	fflush(stdout);
 }

@@ -310,7 +310,7 @@ struct timerheap_event {
 /**
  * struct timerheap_info - the limits of this kernel, and its counters; all are outputs
  * @version:    of the module, MAJOR << 16 | MINOR << 8 | PATCH
- * @heaps:      heaps of a user for each clock, as the module parameter "heaps"; 0: one for each CPU
+ * @queues:     queues of a user for each clock, as the module parameter "queues"; 0: one per CPU
  * @features:   0: no feature is defined yet
  * @clocks:     bit n is set if SETUP accepts the clock ID n; TIMERHEAP_CLOCK_MANUAL is one
  * @max_slots:  the most slots of one context
@@ -326,15 +326,15 @@ struct timerheap_event {
  * @requeued:   timers that were requeued: a call has modified the timer, or a run has found that
  *              a timer of a kernel module is not due yet
  * @removed:    stopped timers removed from a heap or a bucket
- * @handed_over: heaps that were handed over to another CPU, each with at least one timer
- * @runs:       expiry runs: each expires due timers of one heap
+ * @handed_over: queues that were handed over to another CPU, each with at least one timer
+ * @runs:       expiry runs: each expires due timers of one queue
  * @throttled:  of @runs, those that ended because a limit of CPU time was reached
- * @notified:   how often a CPU was notified that the first deadline of its heap is now earlier
+ * @notified:   how often a CPU was notified that the first deadline of its queue is now earlier
  * @bucketed:   timers in buckets now: most timers with slack, and some timers without
  * @user_cpu_percent: percent of each CPU's time that the timers of a user may use; 0: no limit
  * @cpu_time:   the CPU time that was charged for timers, in nanoseconds
  * @deferred_notifications: notifications that were deferred by a limit of CPU time
- * @stolen:     of @runs, those of another CPU's heap, since that CPU was stuck ("steal_us")
+ * @stolen:     of @runs, those of another CPU's queue, since that CPU was stuck ("steal_us")
  * @stolen_by_watchdog: of @stolen, those started by two kernel timers that watch for stuck CPUs
  *
  * The fields from @entries on, except @user_cpu_percent, are those of the machine for a caller with
@@ -344,7 +344,7 @@ struct timerheap_event {
  */
 struct timerheap_info {
 	__u32 version;
-	__u32 heaps;
+	__u32 queues;
 	__u64 features;
 	__u64 clocks;
 	__u32 max_slots;

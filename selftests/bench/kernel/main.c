@@ -17,8 +17,8 @@ static int nr_ns = 4;
 module_param_array(ns, uint, &nr_ns, 0444);
 MODULE_PARM_DESC(ns, "Numbers of pending timers to measure with (at most 8 numbers)");
 
-module_param_named(heaps, theap_heaps, uint, 0444);
-MODULE_PARM_DESC(heaps, "Heaps per clock (0, the default: one per CPU)");
+module_param_named(queues, theap_queues, uint, 0444);
+MODULE_PARM_DESC(queues, "Queues per clock (0, the default: one per CPU)");
 
 static bool parallel;
 module_param(parallel, bool, 0444);
