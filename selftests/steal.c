@@ -202,8 +202,8 @@ TEST_F_TIMEOUT(steal, sleeping_waiter_gets_events_of_timers_on_cpu_with_interrup
  *
  * Return: whether all timers ran before the CPU recovered, and the watchdog has made another CPU
  * run timers of the stuck one.  With the module parameter queues= CPUs share queues, so a CPU that
- * is not stuck may run the timers.  Then nothing needs to be stolen: ignore the second condition.  If
- * the CPU got stuck only after the first deadline, return false.
+ * is not stuck may run the timers.  Then nothing needs to be stolen: ignore the second condition.
+ * If the CPU got stuck only after the first deadline, return false.
  */
 static bool stolen_by_watchdog(struct __test_metadata *_metadata, struct _test_data_steal *self,
 			       int cpu)
@@ -498,8 +498,8 @@ static int64_t move_from_stuck(struct __test_metadata *_metadata, struct _test_d
 /*
  * If a CPU is stuck, and another CPU moves its timers earlier, they expire before the stuck CPU
  * recovers.  MODIFY moves most of the timers to the queue of the calling CPU.  Another CPU steals
- * the timers that stay in the queue of the stuck CPU.  With queues=1 CPU 0 drives the only queue, so
- * while CPU 0 is stuck, all timers stay there.
+ * the timers that stay in the queue of the stuck CPU.  With queues=1 CPU 0 drives the only queue,
+ * so while CPU 0 is stuck, all timers stay there.
  *
  * A busy host may delay the moves until after the new deadline.  Then the test starts and moves the
  * timers again.  If the moves were late 10 times for one CPU, the test is skipped.
