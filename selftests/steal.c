@@ -20,11 +20,12 @@
 
 /*
  * Most tests start timers on a CPU, and then make the CPU stuck for the time STUCK_SPAN.  The first
- * timer is due the time SOON after its start, when the CPU is already stuck.  With the module
- * parameter delay_us the module is slow, so the other CPUs get more time to steal.
+ * timer is due the time SOON after its start, when the CPU is already stuck.  If the module is slow,
+ * both times are longer, so that all timers start before the first is due, and other CPUs have time
+ * to steal.
  */
-#define STUCK_SPAN	((th_parameter("delay_us") > '0' ? 1500 : 600) * MSEC)
-#define SOON		(200 * MSEC)
+#define SOON		((th_delayed() ? 1000 : 200) * MSEC)
+#define STUCK_SPAN	(3 * SOON)
 
 FIXTURE(steal)
 {
@@ -236,7 +237,7 @@ TEST_F_TIMEOUT(steal, watchdog_steals_when_no_task_waits_for_events, 120)
 }
 
 /*
- * Make @cpu, which has timers, stuck.  SOON (200 ms) later make the CPU after @cpu stuck, too.  A
+ * Make @cpu, which has timers, stuck.  The time SOON later make the CPU after @cpu stuck, too.  A
  * ticker (periodic timer) runs on the CPU after these two.  The ticker keeps the watchdog, which
  * scans for stuck CPUs, awake: the watchdog sleeps while no deadline is near.
  *

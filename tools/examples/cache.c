@@ -34,7 +34,7 @@ struct entry {
 
 static struct timerheap *th;
 static struct entry *buckets[BUCKETS];
-static unsigned int entries, expired, early;
+static unsigned int entries, added, expired, early;
 
 /* Return the link that points to the entry of a key, or to NULL if there is no entry. */
 static struct entry **find(const char *key)
@@ -73,6 +73,7 @@ static void set(const char *key, int value)
 		timerheap_set_pointer(th, slot, entry);
 		*link = entry;
 		entries++;
+		added++;
 	}
 	entry->value = value;
 	touch(entry);
@@ -135,14 +136,18 @@ int main(void)
 		set(key, i);
 	}
 	/*
-	 * For 3 times the life of an entry, get one of the first 10 keys in each round.  Each of
-	 * the first 100 rounds also removes one key, so that every 10th key is removed.
+	 * For 3 times the life of an entry, get one of the first 10 keys in each round, and set the
+	 * key if it is missing.  Each of the first 100 rounds also removes one key, so that every
+	 * 10th key is removed.
 	 */
 	begin = timerheap_now(th);
 	for (int round = 0; timerheap_now(th) < begin + 3 * LIFE; round++) {
 		timerheap_reap(th, expire, NULL, UINT32_MAX);
 		snprintf(key, sizeof(key), "key%d", round % 10);
-		hits += get(key, &value) && value == round % 10;
+		if (get(key, &value))
+			hits += value == round % 10;
+		else
+			set(key, round % 10);
 		if (round < 100) {
 			snprintf(key, sizeof(key), "key%d", 10 * round + 9);
 			removed += unset(key);
@@ -153,5 +158,5 @@ int main(void)
 	while (entries && timerheap_wait(th, 20 * TIMERHEAP_SEC) == 1)
 		timerheap_reap(th, expire, NULL, UINT32_MAX);
 	timerheap_close(th);
-	return early || entries || !hits || expired + removed != KEYS;
+	return early || entries || !hits || expired + removed != added;
 }
