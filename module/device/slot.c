@@ -144,7 +144,7 @@ static u32 theap_slot_index(const struct theap_slot_timer *st)
 /* Return: the slot in shared memory. */
 static struct timerheap_slot *theap_slot(const struct theap_slot_timer *st)
 {
-	return &st->page->slots[theap_slot_index(st)];
+	return &st->page->slots[st - st->page->timers];
 }
 
 static s64 theap_slot_min_period(const struct theap_slot_timer *st)
@@ -335,11 +335,12 @@ static s64 theap_slot_back_off(const struct theap_slot_timer *st, s64 next)
  * slack.  So if the program stores a deadline not before @queued, the kernel checks the slot
  * no later than that deadline plus the slack.
  */
-static void theap_slot_apply_slack(struct theap_slot_timer *st)
+static inline void theap_slot_apply_slack(struct theap_slot_timer *st)
 {
-	u64 slack = READ_ONCE(theap_slot(st)->slack);
+	u64 slack = READ_ONCE(theap_slot(st)->slack) ?: st->page->context->slack;
 
-	theap_timer_set_slack(&st->timer, slack ?: st->page->context->slack);
+	if (slack || st->timer.slack)
+		theap_timer_set_slack(&st->timer, slack);
 }
 
 /*
@@ -366,8 +367,7 @@ static s64 theap_slot_check_undue(struct theap_timer *timer, s64 now)
 	deadline = min_t(u64, smp_load_acquire(&slot->deadline), THEAP_NEVER);
 	if (deadline <= now)
 		return 0;
-	if (READ_ONCE(slot->slack) || context->slack || timer->slack)
-		theap_slot_apply_slack(st);
+	theap_slot_apply_slack(st);
 	WRITE_ONCE(slot->queued, deadline);
 	return theap_context_to_machine(context, deadline);
 }

@@ -86,6 +86,35 @@ static struct theap_slot_page **theap_slot_entry(struct theap_context *context, 
 	return &table->pages[slot / THEAP_PAGE_SLOTS];
 }
 
+/*
+ * Allocate the page of a slot, unless another task has just done so.  Not inline, so that the many
+ * calls of theap_slot_find() that find a page save no registers.
+ *
+ * Return and set *@page as theap_slot_find() does.
+ */
+static noinline int theap_slot_create(struct theap_context *context, u32 slot,
+				      struct theap_slot_page **page)
+{
+	int ret = 0;
+
+	mutex_lock(&context->lock);
+	*page = *theap_slot_entry(context, slot);
+	if (!*page) {
+		ret = theap_context_charge(context, THEAP_SLOT_PAGE_BYTES);
+		if (!ret) {
+			*page = theap_slot_page_alloc(context, slot - slot % THEAP_PAGE_SLOTS);
+			if (!*page) {
+				theap_context_uncharge(context, THEAP_SLOT_PAGE_BYTES);
+				ret = -ENOMEM;
+			}
+		}
+		/* Publish the initialized page.  Pairs with the acquire in theap_slot_find(). */
+		smp_store_release(theap_slot_entry(context, slot), *page);
+	}
+	mutex_unlock(&context->lock);
+	return ret;
+}
+
 /**
  * theap_slot_find - find the page of a slot
  * @context: set up
@@ -102,33 +131,14 @@ int theap_slot_find(struct theap_context *context, u32 slot, bool create,
 		    struct theap_slot_page **page)
 {
 	u32 slots = theap_context_slots(context);
-	int ret = 0;
 
 	if (slot >= slots)
 		return -ENOENT;
 	/* The program has chosen the number: keep speculative loads within the table. */
 	slot = array_index_nospec(slot, slots);
-	/* Read the address of the page before the page.  Pairs with the release below. */
+	/* Read the page's address before the page.  Pairs with the release in theap_slot_create(). */
 	*page = smp_load_acquire(theap_slot_entry(context, slot));
-	if (*page || !create)
-		return 0;
-
-	mutex_lock(&context->lock);
-	*page = *theap_slot_entry(context, slot);
-	if (!*page) {
-		ret = theap_context_charge(context, THEAP_SLOT_PAGE_BYTES);
-		if (!ret) {
-			*page = theap_slot_page_alloc(context, slot - slot % THEAP_PAGE_SLOTS);
-			if (!*page) {
-				theap_context_uncharge(context, THEAP_SLOT_PAGE_BYTES);
-				ret = -ENOMEM;
-			}
-		}
-		/* Publish the initialized page.  Pairs with the acquire above. */
-		smp_store_release(theap_slot_entry(context, slot), *page);
-	}
-	mutex_unlock(&context->lock);
-	return ret;
+	return *page || !create ? 0 : theap_slot_create(context, slot, page);
 }
 
 /*
