@@ -746,7 +746,7 @@ TEST_F(lib, close_in_child_does_not_stop_timers_of_parent)
  * The call ends earlier at the caller's limit of expirations, but not at a signal.
  * timerheap_advance_next() moves the clock to the next deadline.
  */
-TEST(advance_ends_at_time_or_limit_but_not_at_signal)
+TEST(advance_ends_at_given_time_or_limit_of_expirations_but_not_at_signal)
 {
 	struct timerheap_event event;
 	struct timerheap *th;

@@ -6,7 +6,7 @@
  * A script, a list of random operations, runs on a context with a manual clock, and on the oracle.
  * The oracle simulates the protocol of <linux/timerheap.h>.  The results and events must be equal.
  * TIMERHEAP_OPERATIONS= sets the length of a script, TIMERHEAP_SEED= its random seed.  The other
- * tests check only the engine in the process: its descriptor, its lock, its waits.
+ * tests check only the engine in the process: its descriptor, lock, waits and counts of periods.
  */
 #include <pthread.h>
 #include <sys/epoll.h>

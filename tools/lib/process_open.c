@@ -107,7 +107,10 @@ static bool can_step(clockid_t clock)
 /* struct timerheap_process is behind the slots.  Its heap's entries follow in a new cache line. */
 #define STATE_SIZE	((sizeof(struct timerheap_process) + 63) / 64 * 64)
 
-/* Reserve the memory of a context.  Return: 0 or a negative error. */
+/*
+ * Map address space for the slots, the state and the ring of a context.  The kernel allocates a
+ * page of it when a thread first accesses the page.  Return: 0 or a negative error.
+ */
 static int reserve_all(struct context *context, const struct timerheap_setup *setup)
 {
 	struct timerheap *th = &context->th;
