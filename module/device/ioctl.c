@@ -240,7 +240,7 @@ int theap_ioctl_grow(struct theap_context *context, void *arg)
  * @values.  A period that is not 0 is raised to the minimum period of the context.
  */
 static int theap_start(struct theap_context *context, u32 slot, u32 flags, s64 time,
-		     s64 now, struct theap_values *values, struct theap_ended *ended)
+		       s64 now, struct theap_values *values, struct theap_ended *ended)
 {
 	u32 allowed = values->start ? TIMERHEAP_ABSTIME : TIMERHEAP_ABSTIME | TIMERHEAP_IF_PENDING;
 	struct theap_slot_page *page;
@@ -301,7 +301,7 @@ int theap_ioctl_start(struct theap_context *context, void *arg)
 	};
 	struct theap_ended ended;
 	int ret = theap_start(context, start->slot, start->flags, start->deadline,
-			    theap_context_now(context), &values, &ended);
+			      theap_context_now(context), &values, &ended);
 
 	if (!ret)
 		theap_put_ended(&ended, &start->was_pending, &start->discarded);
@@ -325,7 +325,7 @@ int theap_ioctl_modify(struct theap_context *context, void *arg)
 	struct theap_values values = { .period = modify->period };
 	struct theap_ended ended;
 	int ret = theap_start(context, modify->slot, modify->flags, modify->deadline,
-			    theap_context_now(context), &values, &ended);
+			      theap_context_now(context), &values, &ended);
 
 	if (!ret)
 		theap_put_ended(&ended, &modify->was_pending, &modify->discarded);
@@ -508,7 +508,7 @@ static u32 theap_copy_in(void *to, const void __user *from, u32 nr, size_t size)
 }
 
 /**
- * theap_kick - kick slots: read the deadline of each, and queue, expire or dequeue its timer
+ * theap_kick - kick slots: read the deadline of each, and queue, expire or cancel its timer
  * @context: the context of the slots, which is set up
  * @from:    slot numbers, in the memory of the program
  * @nr:      the number of slots to kick
