@@ -4,7 +4,7 @@
  *
  * The lateness of a timer is the time at which an expiry run found the timer due, minus the timer's
  * deadline.  If the timer has slack, the deadline that was rounded up by the slack counts.  A slot
- * is a timer that a program arms in shared memory.  Its expiry is reported to the program as a
+ * is a timer that a program starts in shared memory.  Its expiry is reported to the program as a
  * struct timerheap_event.  The lateness of a slot is @fired - @deadline of that struct.  There are
  * exceptions, in which the lateness is less or more than that difference:
  *
@@ -25,7 +25,7 @@
  *
  * Two kinds of expiries are not counted:
  *
- *  - A slot that is due when a call arms or kicks it expires in that call.
+ *  - A slot that is due when a call starts or kicks it expires in that call.
  *  - An expiry adds the slot's number to the event ring, from which the program takes it.  If the
  *    number is still in the ring, an expiry adds no number, and is not counted.
  *

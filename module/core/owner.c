@@ -248,7 +248,7 @@ bool __theap_adjust(struct theap_queue *queue, unsigned int *quota)
 		if (!*quota)
 			return false;
 		*quota -= __theap_adjust_some(queue, min_t(unsigned int, *quota,
-							    THEAP_PREFETCH_MAX));
+							   THEAP_PREFETCH_MAX));
 	}
 }
 

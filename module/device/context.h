@@ -234,7 +234,7 @@ static inline void theap_context_note_queue(struct theap_context *context,
  * can restart the slot in shared memory.  With an unchanged slack, the restart needs the ioctl KICK
  * only if its deadline is before @queued, or while the kernel checks the slot.
  */
-#define THEAP_TIMEOUT_MAX		(64LL * NSEC_PER_SEC)
+#define THEAP_TIMEOUT_MAX	(64LL * NSEC_PER_SEC)
 
 /*
  * Record @timeout for theap_slot_linger(): the time to the deadline of a one-shot slot that a call

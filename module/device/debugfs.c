@@ -15,8 +15,8 @@
  *
  * A reader takes no lock that a timer needs.  The queues of manual clocks are not shown.  All
  * other queues exist as long as their account.  The reader reads the counters of a queue without
- * the queue's lock, so the values of one line may be of different moments.  An open file
- * keeps the module loaded.
+ * the queue's lock, so the values of one line may be of different moments.  An open file keeps
+ * the module loaded.
  */
 #include <linux/debugfs.h>
 #include <linux/math64.h>

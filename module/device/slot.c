@@ -376,7 +376,7 @@ static s64 theap_slot_check_undue(struct theap_timer *timer, s64 now)
  * Choose the next check of a one-shot slot that has just expired at @now.
  *
  * Programs restart most of their timers, and often with one timeout.  So the slot stays queued for
- * 63/64 of @timeout of the context, a recent one that theap_slot_schedule() has recorded.  A
+ * 63/64 of @timeout of the context, which theap_slot_schedule() has set at a recent start.  A
  * restart with that timeout finds @queued before its deadline, and needs no KICK.  If there is no
  * restart, the check dequeues the slot.
  *

@@ -136,7 +136,7 @@ int theap_slot_find(struct theap_context *context, u32 slot, bool create,
 		return -ENOENT;
 	/* The program has chosen the number: keep speculative loads within the table. */
 	slot = array_index_nospec(slot, slots);
-	/* Read the page's address before the page.  Pairs with the release in theap_slot_create(). */
+	/* Read the address before the page.  Pairs with the release in theap_slot_create(). */
 	*page = smp_load_acquire(theap_slot_entry(context, slot));
 	return *page || !create ? 0 : theap_slot_create(context, slot, page);
 }
