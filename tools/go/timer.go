@@ -15,9 +15,10 @@ import (
 //	in a slot	set	false		a goroutine takes the expiry, or stops the timer
 //	in package time	nil	true		the timer expires, or is stopped
 //
-// Exception: a periodic timer stays in its state until it is stopped.  An arming is the span from
-// the start of an idle timer until the timer is idle again.  An idle timer has at most one value in
-// its channel: that of its last arming, if no receive has taken it yet.
+// Exception: a periodic timer stays in its state until it is stopped.  An arming lasts from the
+// start of an idle timer to a stop or an expiry.  Each period of a periodic timer is one arming.
+// An idle timer has at most one value in its channel: that of its last arming, if no receive has
+// taken it yet.
 
 // timer is a timer that either engine serves: the kernel or package time.
 type timer struct {

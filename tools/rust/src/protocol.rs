@@ -44,8 +44,8 @@ pub struct Started {
 }
 
 impl Started {
-    /// Return: how many expirations of the former arming no thread will get: the discarded ones,
-    /// and 1 if the timer was pending.
+    /// Return: how many expirations no thread will get: those that the start has discarded, and 1
+    /// if the timer was pending.
     pub fn prevented(self) -> u64 {
         u64::from(self.was_pending) + self.discarded
     }
@@ -244,8 +244,8 @@ impl Library {
         let mut discarded = 0;
 
         loop {
-            // Discard the former arming's expirations before the start: a later discard could
-            // also discard those of the new arming.
+            // Discard the former arming's expirations before the start: a later discard could also
+            // discard those of the new arming.
             if old == 0 {
                 discarded += self.discard(slot, number);
             }

@@ -37,7 +37,7 @@ impl TimerId {
 /// makes a *KICK*, usually a system call: the engine checks the timer now.  Otherwise a start, a
 /// postponement and a stop make no system call, except during a check of the timer.
 ///
-/// An *arming* lasts from a start to the next start, a stop or an expiry.  Each expiry of a
+/// An *arming* lasts from a start of the idle timer to a stop or an expiry.  Each expiry of a
 /// periodic timer begins another arming.  An event counts expiries.  If no thread has taken the
 /// event, a stop discards it, and so does a start of the idle timer.
 ///
