@@ -136,7 +136,7 @@ int main(void)
 		set(key, i);
 	}
 	/*
-	 * For 3 times the life of an entry, get one of the first 10 keys in each round, and set the
+	 * For 3 times the life of an entry, get one of the first 10 keys in each round.  Set the
 	 * key if it is missing.  Each of the first 100 rounds also removes one key, so that every
 	 * 10th key is removed.
 	 */

@@ -70,8 +70,8 @@ static void timer_init(struct timer *timer, void (*function)(struct timer *timer
 }
 
 /*
- * Make the kernel check the slots in @loop.kicks, by one system call, a KICK.  If the
- * timer of such a slot is due, it expires within the call.
+ * Make the kernel check the slots in @loop.kicks, by one system call, a KICK.  If the timer of such
+ * a slot is due, it expires within the call.
  */
 static void flush(void)
 {

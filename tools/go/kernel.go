@@ -152,8 +152,8 @@ func (k *kernel) postpone(number uint32, deadline uint64) bool {
 	return true
 }
 
-// stop stops the timer of a slot.  It returns true if it has prevented an expiry, or discarded
-// one that was not taken.
+// stop stops the timer of a slot.  It returns true if it has prevented an expiry, or discarded one
+// that was not taken.
 //
 // The slot's number may be in the ring, and the next expiry must not add it a second time.  An
 // expiry adds it only if s.expirations is 0.  So if s.expirations has a count, stop stores the

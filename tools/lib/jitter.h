@@ -3,8 +3,8 @@
  * Random yields before atomic accesses, so that a test finds races sooner.
  *
  * The compiler includes this file before all others (-include).  Without the yields, two
- * threads meet within two instructions about once an hour.  With the yields, two
- * threads meet there about once in a thousand attempts.
+ * threads meet within two instructions about once an hour.  With the yields, two threads
+ * meet there about once in a thousand attempts.
  */
 #ifndef TIMERHEAP_JITTER_H
 #define TIMERHEAP_JITTER_H

@@ -30,13 +30,12 @@
  *  - The clock is stepped back before the interrupt, so the timerfd waits for the armed time again.
  *  - The reader polls, and sleeps until that time.
  *
- * For a context on CLOCK_TAI, arm() subtracts the present offset of CLOCK_TAI from
- * CLOCK_REALTIME.  A step of CLOCK_REALTIME steps CLOCK_TAI, too, and does not change the offset.
- * A leap second changes the offset, and steps CLOCK_REALTIME, which the timerfd shows.  adjtimex()
- * may change only the offset: from 0 to 37 s when a time daemon first sets it, usually at boot.
- * The timerfd does not show that.  Until the next arm() the descriptor is late by the difference if
- * the offset became larger.  If it became smaller, the descriptor is early, which only costs
- * another arm().
+ * For a context on CLOCK_TAI, arm() subtracts the present offset of CLOCK_TAI from CLOCK_REALTIME.
+ * A step of CLOCK_REALTIME steps CLOCK_TAI, too, and does not change the offset.  A leap second
+ * changes the offset, and steps CLOCK_REALTIME, which the timerfd shows.  adjtimex() may change
+ * only the offset: from 0 to 37 s when a time daemon first sets it, usually at boot.  The timerfd
+ * does not show that.  Until the next arm() the descriptor is late by the difference if the offset
+ * became larger.  If it became smaller, the descriptor is early, which only costs another arm().
  */
 #include <errno.h>
 #include <sys/eventfd.h>
