@@ -128,7 +128,7 @@ help:
 	@echo '  make dkms        install with dkms, for this kernel and each later one'
 	@echo '  make deb         build Debian packages in build/deb'
 	@echo 'In virtual machines; nothing is loaded into the running kernel'
-	@echo '  make demo        replay recorded timers, then arm a million'
+	@echo '  make demo        replay recorded timers, then start a million'
 	@echo '  make bench       measure against timerfd, hrtimers and event loops'
 	@echo '  make bench-report  write a page of all measurements, with plots'
 	@echo '  make check       run the tests on the oldest and the newest kernel, in 10 to 25 minutes'
