@@ -509,11 +509,11 @@ static void api_timer_function_can_release_and_free_its_timer(struct kunit *test
 	synchronize_rcu();
 }
 
-/* The result of timerheap_release() in hold_and_release(). */
+/* The result of timerheap_release() in ban_and_release(). */
 static bool released;
 
 /* Raise @bans by 1, as timerheap_stop_sync() of another caller does, and try a release. */
-static ktime_t hold_and_release(struct probe *probe, ktime_t when, ktime_t now)
+static ktime_t ban_and_release(struct probe *probe, ktime_t when, ktime_t now)
 {
 	probe->timer.bans++;
 	released = timerheap_release(&probe->timer);
@@ -530,7 +530,7 @@ static void api_release_fails_while_another_caller_stops_the_timer(struct kunit 
 	struct probe *p = probe_make(test);
 
 	released = true;
-	p->work = hold_and_release;
+	p->work = ban_and_release;
 	timerheap_start(&p->timer, ktime_get());
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&p->called, 1));
 	KUNIT_EXPECT_FALSE(test, released);
