@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Hostile processes share the ring of a context with the test.  They cannot make a call of
- * the test last much longer than the call's timeout.
+ * Hostile processes share the ring of a context with the test.  They cannot make a call of the
+ * test last much longer than the call's timeout.
  */
 #include <signal.h>
 

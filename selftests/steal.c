@@ -20,9 +20,9 @@
 
 /*
  * Most tests start timers on a CPU, and then make the CPU stuck for the time STUCK_SPAN.  The first
- * timer is due the time SOON after its start, when the CPU is already stuck.  If the module is slow,
- * both times are longer, so that all timers start before the first is due, and other CPUs have time
- * to steal.
+ * timer is due the time SOON after its start, when the CPU is already stuck.  Both times are longer
+ * if the module is slow.  So all timers start before the first is due, and other CPUs have time to
+ * steal.
  */
 #define SOON		((th_delayed() ? 1000 : 200) * MSEC)
 #define STUCK_SPAN	(3 * SOON)
@@ -350,8 +350,8 @@ TEST_F_TIMEOUT(steal, watchdog_steals_after_cpus_of_both_watchdog_timers_got_stu
  * Make a CPU with timers stuck, with the watchdog off.  A ticker, which is a periodic timer, runs
  * on another CPU.  At the end of each run, that CPU scans for stuck CPUs.
  *
- * Return: whether that CPU stole the timers before the stuck CPU recovered; false if the CPU
- * got stuck only after the first deadline.
+ * Return: whether that CPU stole the timers before the stuck CPU recovered; false if the CPU got
+ * stuck only after the first deadline.
  */
 static bool run_by_ticker(struct __test_metadata *_metadata, struct _test_data_steal *self,
 			  int cpu)
@@ -529,9 +529,9 @@ TEST_F_TIMEOUT(steal, timers_moved_earlier_expire_while_cpu_is_stuck, 120)
 }
 
 /*
- * The thief is the CPU that steals the timers of a stuck CPU, the owning CPU.  The thief
- * collects at most 64 timers at a time under the queue's lock.  So the owning CPU may resume before
- * the thief has collected all.  Each timer expires once.
+ * The thief is the CPU that steals the timers of a stuck CPU, the owning CPU.  The thief collects
+ * at most 64 timers at a time under the queue's lock.  So the owning CPU may recover before the
+ * thief has collected all.  Each timer expires once.
  */
 TEST_F_TIMEOUT(steal, many_stolen_timers_expire_once, 120)
 {

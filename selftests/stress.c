@@ -159,7 +159,7 @@ FIXTURE_SETUP(stress)
 		self->workers[i] = (struct worker){ .fd = self->fd, .seed = seed + i };
 	for (int i = 0; i < 2; i++)
 		self->readers[i] = (struct worker){ .fd = self->fd, .done = &self->done,
-						    .remaining = &self->remaining };
+						  .remaining = &self->remaining };
 }
 
 FIXTURE_TEARDOWN(stress)

@@ -245,10 +245,10 @@ static bool stuck_cpu_1(struct _test_data_sync *self, const char *kind)
 
 /*
  * Stealing: another CPU runs the timers of a stuck CPU.  While stealing is off, SYNC returns a time
- * that has passed, and does not wait until the stuck CPU recovers.  So SYNC takes less than
- * 20 ms.  The host may delay a call: it suffices if one of at most 10 calls is that quick.  When
- * stealing is on, SYNC lets a softirq of the caller's CPU steal the timer that is due.  Then SYNC
- * returns a later time.
+ * that has passed, and does not wait until the stuck CPU recovers.  So SYNC takes less than 20 ms.
+ * The host may delay a call: it suffices if one of at most 10 calls is that quick.  When stealing
+ * is on, SYNC lets a softirq of the caller's CPU steal the timer that is due.  Then SYNC returns a
+ * later time.
  */
 TEST_F_TIMEOUT(sync, lets_softirq_steal_timer_of_stuck_cpu, 120)
 {

@@ -377,7 +377,7 @@ TEST_F_TIMEOUT(tracing, each_queue_that_cpu_hotplug_hands_over_to_another_cpu_ma
  * of the context is not used: it is left to the caller.
  */
 static void expire_while_stuck(struct __test_metadata *_metadata, int fd, int cpu, int cpus,
-			      const char *what)
+			       const char *what)
 {
 	struct timerheap_event events[SLOTS];
 	int64_t first, stuck_since;

@@ -28,8 +28,8 @@ static struct theap_bucket *open_bucket(void)
 }
 
 /*
- * The deadlines of the timers of an early bucket are in one range of time.  The width of
- * the range is 1/256 to 1/128 of the time from the start of the first timer to its deadline.  The
+ * The deadlines of the timers of an early bucket are in one range of time.  The width of the
+ * range is 1/256 to 1/128 of the time from the start of the first timer to its deadline.  The
  * bucket is due one to two widths before the deadline of each timer.
  */
 static void early_bucket_is_due_before_deadlines_of_its_timers(struct kunit *test)

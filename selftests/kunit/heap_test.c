@@ -309,7 +309,7 @@ static void heap_extraction_extracts_all_entries_if_all_are_due(struct kunit *te
 		ended++;
 	}
 	KUNIT_EXPECT_EQ(test, oracle->nr, 0);
-	/* @quota counts groups of at most 4 siblings, so each quota of 1 ends after one group. */
+	/* @quota counts groups of at most 4 siblings, so one group uses up each quota of 1. */
 	KUNIT_EXPECT_GE(test, ended, max / 4);
 	check_heap(test, oracle);
 	while (theap_heap_close_hole(&oracle->heap))
@@ -320,9 +320,9 @@ static void heap_extraction_extracts_all_entries_if_all_are_due(struct kunit *te
 
 /*
  * An extraction leaves a hole for each entry that it takes, and goes on to the children of the
- * hole.  Here a quota ends at the children of a hole at position 7.  Removals shrink the heap until
- * position 7 is behind its end.  Then pushes put an entry at position 7.  The extraction must not
- * go on below this entry: it must have ended when the heap lost the hole.
+ * hole.  Here a quota is used up at the children of a hole at position 7.  Removals shrink the heap
+ * until position 7 is behind its end.  Then pushes put an entry at position 7.  The extraction must
+ * not go on below this entry: it must have ended when the heap lost the hole.
  */
 static void heap_extraction_ends_if_heap_shrinks_below_its_position(struct kunit *test)
 {

@@ -14,10 +14,10 @@
  * A CPU may move BURST timers from other queues to its own at once, then one in each INTERVAL
  * (timer.c).
  */
-#define BURST	200
+#define BURST		200
 #define INTERVAL	(100 * NSEC_PER_USEC)
 
-#define MANY	(2 * BURST)
+#define MANY		(2 * BURST)
 
 static struct theap_queue *other;
 

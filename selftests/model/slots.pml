@@ -309,8 +309,8 @@ inline stop() {
 }
 
 /*
- * Kick the slot if the kernel would check it too late.  If the KICK fails for lack of
- * memory, the program stops the timer.
+ * Kick the slot if the kernel would check it too late.  If the KICK fails for lack of memory,
+ * the program stops the timer.
  */
 inline kick_if_needed() {
 #ifndef M_NO_A

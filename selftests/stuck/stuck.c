@@ -32,7 +32,7 @@
 #include <linux/sched.h>
 #include <linux/slab.h>
 
-/* The longest time, below the thresholds of the kernel's soft and hard lockup detectors. */
+/* The longest @ms: below the thresholds of the kernel's soft and hard lockup detectors. */
 #define STUCK_MAX_MS	5000
 
 /**
@@ -64,8 +64,8 @@ MODULE_PARM_DESC(stuck, "Number of CPUs that are stuck");
 
 /*
  * Report that the CPU is stuck, spin for @spinner->ms, and store the time of the recovery.  If a
- * pass of the loop takes longer than a millisecond, count one millisecond: the host has
- * stopped the CPU or, on PREEMPT_RT, another thread has preempted the spinning thread.
+ * pass of the loop takes longer than a millisecond, count one millisecond: the host has stopped
+ * the CPU or, on PREEMPT_RT, another thread has preempted the spinning thread.
  */
 static void spin(struct spinner *spinner)
 {

@@ -15,7 +15,7 @@
  * for each timer that is freed, and at the end for the sums of all timers:
  *
  *	started = stopped + expired	no expiry is lost or counted twice
- *	called = expired			the function was called once per expiry
+ *	called = expired		the function was called once per expiry
  *
  * This must hold at any time:
  *
