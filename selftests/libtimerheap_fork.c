@@ -333,10 +333,11 @@ TEST(engine_in_process_checks_all_kicked_slots_after_close_of_descriptor)
 }
 
 /*
- * A KICK ends at a number that is not a slot's.  Then a flush kicks the slots behind that number,
- * although no KICK can make the descriptor readable.
+ * The process serves the timers, so a KICK needs no descriptor to check slots.  The program closes
+ * the descriptor of the context.  Then no KICK can make the descriptor readable.  A KICK ends at a
+ * number that no slot has.  timerheap_flush() skips that number, and kicks the slots behind it.
  */
-TEST(flush_after_close_of_descriptor_kicks_slots_behind_wrong_number)
+TEST(engine_in_process_flushes_slots_behind_wrong_number_after_close_of_context_descriptor)
 {
 	struct timerheap_kicks kicks = { .nr = 0 };
 	struct timerheap *th = timerheap_open(CLOCK_MONOTONIC, 2);
