@@ -232,12 +232,16 @@ static void ring_growth_terminates_for_any_head_written_by_program(struct kunit 
 #define ROUNDS		100U
 #define ROUND_NUMBERS	1000U
 
+static atomic_t cpus_ended;	/* on how many CPUs put_some_numbers() has ended in this round */
+
 static void put_some_numbers(void *ring)
 {
 	u32 i;
 
 	for (i = 0; i < ROUND_NUMBERS; i++)
 		theap_ring_put(ring, smp_processor_id() * ROUND_NUMBERS + i);
+	/* Pairs with the acquire of the task that counts the numbers, and frees the ring. */
+	atomic_fetch_inc_release(&cpus_ended);
 }
 
 /* If other CPUs add numbers while the ring grows, each number is in the ring once. */
@@ -261,6 +265,7 @@ static void ring_growth_loses_no_slot_number_added_by_concurrent_cpus(struct kun
 		ring->shared->head = ring->tail;
 		cpus_read_lock();
 		cpus = num_online_cpus();
+		atomic_set(&cpus_ended, 0);
 		preempt_disable();
 		put_some_numbers(ring);
 		smp_call_function(put_some_numbers, ring, false);
@@ -269,8 +274,8 @@ static void ring_growth_loses_no_slot_number_added_by_concurrent_cpus(struct kun
 			cpu_relax();
 		for (size = 2 * slots; size <= 16 * slots; size *= 2)
 			KUNIT_EXPECT_EQ(test, ring_grow(ring, size), 0);
-		/* Wait until put_some_numbers() has ended on each CPU. */
-		kick_all_cpus_sync();
+		while (atomic_read_acquire(&cpus_ended) < cpus)
+			cpu_relax();
 		cpus_read_unlock();
 		KUNIT_EXPECT_EQ(test, theap_ring_count(ring), cpus * ROUND_NUMBERS);
 		bitmap_zero(seen, slots);
