@@ -112,9 +112,9 @@ TEST(timer_without_slack_of_its_own_has_slack_of_setup)
 
 	REQUIRE_ENGINE();
 	/*
-	 * Repeat until all timers are started before their deadline.  A timer that is due
-	 * already expires at once, and so is in no bucket.  A bucket is a group of timers that
-	 * share one entry of the kernel's heap.
+	 * Repeat until all timers are started before @at, the deadline before rounding.  A start
+	 * after @at expires the timer at once, so that timer is in no bucket.  A bucket is a group
+	 * of timers that share one entry of the kernel's heap.
 	 */
 	do {
 		if (th)
@@ -424,9 +424,9 @@ TEST_F(lib, timers_with_slack_are_in_buckets_until_slack_is_reduced)
 	int slots[20];
 
 	/*
-	 * Repeat until all timers are started before their deadline.  A timer that is due
-	 * already expires at once, and so is in no bucket.  A bucket is a group of timers that
-	 * share one entry of the kernel's heap.
+	 * Repeat until all timers are started before @at, the deadline before rounding.  A start
+	 * after @at expires the timer at once, so that timer is in no bucket.  A bucket is a group
+	 * of timers that share one entry of the kernel's heap.
 	 */
 	do {
 		timerheap_close(self->th);

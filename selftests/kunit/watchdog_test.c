@@ -138,7 +138,7 @@ static void watchdog_wakes_for_earlier_deadline(struct kunit *test)
  * Here the hrtimer is still armed for t[0], which was stopped and has left the heap.  No timer is
  * queued, so the watchdog sleeps without end until t[1] is started.
  */
-static void watchdog_is_woken_by_start_even_if_hrtimer_is_armed_earlier(struct kunit *test)
+static void watchdog_is_woken_by_start_even_if_hrtimer_has_earlier_deadline(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 2);
 	s64 armed;
@@ -445,7 +445,7 @@ static void watchdog_can_be_switched_off(struct kunit *test)
 static struct kunit_case watchdog_cases[] = {
 	KUNIT_CASE(watchdog_sleep_is_shorter_than_time_to_next_deadline),
 	KUNIT_CASE(watchdog_wakes_for_earlier_deadline),
-	KUNIT_CASE(watchdog_is_woken_by_start_even_if_hrtimer_is_armed_earlier),
+	KUNIT_CASE(watchdog_is_woken_by_start_even_if_hrtimer_has_earlier_deadline),
 	KUNIT_CASE(watchdog_is_woken_by_timer_start_during_expiry_run),
 	KUNIT_CASE(watchdog_steals_stuck_queue),
 	KUNIT_CASE(watchdog_timer_overdue_by_half_a_period_moves_to_another_cpu),

@@ -49,9 +49,10 @@ static void usage(FILE *to)
 static enum sort sort = RATE;
 
 /*
- * The values of an account, summed up over its lines in debugfs.  The account is that of a user,
- * or the kernel's, which kernel modules and unlimited contexts share.  @deficit: how long expiry
- * runs must wait until the user's limit allows the CPU time that they have used.
+ * The values of an account, from all its lines in debugfs.  The account is that of a user, or the
+ * kernel's, which kernel modules and unlimited contexts share.  @most and @deficit are values of
+ * one CPU, on which they are largest.  The other values are sums.  @deficit: the time until the
+ * user's limit has permitted all CPU time that the account has used on that CPU.
  */
 struct user {
 	char uid[12];

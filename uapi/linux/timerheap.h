@@ -388,9 +388,9 @@ struct timerheap_info {
  * @max_slots: the most slots that GROW may give to the context: at least @slots, and at most
  *         &timerheap_info.max_slots; other values count as the nearest.  out: the value in use
  *
- * A step of CLOCK_REALTIME also steps CLOCK_TAI.  TIMERHEAP_CANCEL_ON_SET, for CLOCK_REALTIME only,
- * reports steps.  After one or more steps, one read() or WAIT fails with ECANCELED.  Until then,
- * poll() reports EPOLLIN.  The flag changes neither timers nor events.
+ * A step of CLOCK_REALTIME also steps CLOCK_TAI, except a leap second.  TIMERHEAP_CANCEL_ON_SET,
+ * for CLOCK_REALTIME only, reports steps.  After one or more steps, one read() or WAIT fails with
+ * ECANCELED.  Until then, poll() reports EPOLLIN.  The flag changes neither timers nor events.
  *
  * With TIMERHEAP_ON_CPU timers are queued on @cpu, which must be online, and in the CPU affinity of
  * the caller.  If @cpu is isolated, the caller needs CAP_SYS_NICE.  TIMERHEAP_IOC_SETUP(2) states
