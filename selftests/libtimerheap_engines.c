@@ -515,8 +515,8 @@ TEST_F(engines, new_event_makes_epoll_edge_even_if_descriptor_is_still_readable)
 	}
 }
 
-/* A timerheap_reap() or _next_before() that leaves events makes an epoll edge for them. */
-TEST_F(engines, taking_a_part_of_the_events_makes_epoll_edge_for_the_rest)
+/* For events that are left, reap() makes an epoll edge; next_before() only if it returns false. */
+TEST_F(engines, reap_or_next_before_that_leaves_events_makes_epoll_edge)
 {
 	struct timerheap *th = open_in_process(CLOCK_MONOTONIC);
 	struct epoll_event edge = { .events = EPOLLIN | EPOLLET };

@@ -95,7 +95,7 @@ static void inbox_is_drained_by_modify_that_adds_16th_timer(struct kunit *test)
  * lock, requeues the other timers without waiting for the end of the claim.  Soon after the end of
  * the claim, a run requeues the claimed timer.
  */
-static void inbox_drain_call_requeues_timer_while_caller_modifies_another_timer(struct kunit *test)
+static void inbox_owner_requeues_timer_while_another_cpu_modifies_a_second_one(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 2);
 	struct theap_queue *queue = test_queue();
@@ -161,7 +161,7 @@ static struct kunit_case inbox_cases[] = {
 	KUNIT_CASE(inbox_list_of_timers_moved_to_earlier_deadlines_is_empty_after_run),
 	KUNIT_CASE(inbox_stopped_timer_stays_in_heap_until_removed_from_inbox),
 	KUNIT_CASE(inbox_is_drained_by_modify_that_adds_16th_timer),
-	KUNIT_CASE(inbox_drain_call_requeues_timer_while_caller_modifies_another_timer),
+	KUNIT_CASE(inbox_owner_requeues_timer_while_another_cpu_modifies_a_second_one),
 	KUNIT_CASE(inbox_drain_call_requeues_no_more_timers_than_its_quota),
 	{}
 };
