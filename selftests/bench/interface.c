@@ -123,7 +123,10 @@ static void take_events(int nr, int64_t pause)
 	}
 }
 
-/* Let KICKED timers expire.  An expired timer is not queued, so its next start enqueues it. */
+/*
+ * Let KICKED timers expire.  After a timeout as short as 1 ms, an expired timer does not linger:
+ * the kernel dequeues the timer at once.  So the next start of such a timer enqueues it.
+ */
 static void expire_kicked(void)
 {
 	uint64_t deadline = timerheap_now(th) + TIMERHEAP_MSEC;

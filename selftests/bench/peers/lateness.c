@@ -301,7 +301,11 @@ static void wait_by_spinning(void *set)
 
 /* The background process */
 
-static int ready;		/* the write end of a pipe to the reader */
+/*
+ * The write end of a pipe.  The background process writes a byte to the pipe when the reader, its
+ * parent process, may begin to measure.
+ */
+static int ready;
 static const struct peer *others;
 static void *other_set;
 
