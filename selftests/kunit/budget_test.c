@@ -245,7 +245,7 @@ static void budget_charges_interrupt_that_begins_the_run(struct kunit *test)
  * repaid.  Then the test begins a run with such an interrupt.  The host may stop this machine, so
  * the test tries up to 20 times.
  */
-static void budget_does_not_throttle_run_that_begins_with_interrupt_of_80_us(struct kunit *test)
+static void budget_does_not_throttle_run_begun_by_interrupt_that_costs_80_us(struct kunit *test)
 {
 	struct theap_account *account = make_account(test, false);
 	unsigned int tries = 20;
@@ -279,7 +279,7 @@ static struct kunit_case budget_cases[] = {
 	KUNIT_CASE(budget_counts_cpu_time_of_account_without_limit),
 	KUNIT_CASE(budget_charges_only_20_ms_of_first_long_run_but_all_of_second_run),
 	KUNIT_CASE(budget_charges_interrupt_that_begins_the_run),
-	KUNIT_CASE(budget_does_not_throttle_run_that_begins_with_interrupt_of_80_us),
+	KUNIT_CASE(budget_does_not_throttle_run_begun_by_interrupt_that_costs_80_us),
 	{}
 };
 
