@@ -24,7 +24,7 @@
  * if the module is slow.  So all timers start before the first is due, and other CPUs have time to
  * steal.
  */
-#define SOON		((th_delayed() ? 1000 : 200) * MSEC)
+#define SOON		((th_delayed() ? 800 : 200) * MSEC)
 #define STUCK_SPAN	(3 * SOON)
 
 FIXTURE(steal)
