@@ -109,10 +109,10 @@
 #define THEAP_MOVE_BURST	200
 
 /*
- * The time from which a CPU may move the next timer, on CLOCK_MONOTONIC.  Each try to move a timer
- * adds THEAP_MOVE_INTERVAL, even if the try fails.  If the time is long ago, the try first raises
- * it to THEAP_MOVE_BURST - 1 intervals ago.  So after 20 ms without a try, a CPU may try
- * THEAP_MOVE_BURST moves at once.  Each CPU writes its own variable, with interrupts off.
+ * The time from which a CPU may move the next timer to another queue, on CLOCK_MONOTONIC.  Each try
+ * to move a timer adds THEAP_MOVE_INTERVAL, even if the try fails.  If the time is long ago, the
+ * try first raises it to THEAP_MOVE_BURST - 1 intervals ago.  So after 20 ms without a try, a CPU
+ * may try THEAP_MOVE_BURST moves at once.  Each CPU writes its own variable, with interrupts off.
  */
 static DEFINE_PER_CPU(u64, theap_move_next);
 
