@@ -89,11 +89,11 @@ TEST_F(kick, flush_returns_error_of_failed_kick_rather_than_enoent_of_wrong_slot
 }
 
 /*
- * If a start fills @kicks, the list of slots to kick, the start flushes the list, and returns the
- * error of that flush.  If no slot can be kicked, the flush drops the last slot of the list, that
- * of this start.  So the list keeps 255 slots, and has room for the slot of the next start.
+ * The start that fills @kicks, the list of slots to kick, flushes the list, and returns the error
+ * of that flush.  If the flush kicks no slot, the flush removes the slot of this start from the
+ * list.  So the list keeps 255 slots, and has room for the slot of the next start.
  */
-TEST_F(kick, failed_flush_of_full_kick_list_drops_last_slot)
+TEST_F(kick, start_that_fills_kick_list_removes_its_own_slot_again_if_flush_kicks_no_slot)
 {
 	uint32_t slot = 0;
 
