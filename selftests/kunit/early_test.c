@@ -489,7 +489,7 @@ static void start_and_move(struct test_timer *t, unsigned int nr, s64 at)
  * timer has the same deadline as the one that left just before.  Then the timer gets a bucket that
  * is due at that deadline, as t[1] and t[2] do.
  */
-static void early_timer_due_soon_gets_bucket_if_previous_timer_has_same_deadline(struct kunit *test)
+static void early_timer_leaving_bucket_after_one_with_same_deadline_gets_another(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_crowd(test, 5);
@@ -712,7 +712,7 @@ static struct kunit_case early_cases[] = {
 	KUNIT_CASE(early_timers_each_in_own_bucket_expire_in_order_if_run_is_late),
 	KUNIT_CASE(early_queue_of_many_timers_keeps_spare_buckets_after_trim),
 	KUNIT_CASE(early_timer_deadline_ignores_slack_set_after_start),
-	KUNIT_CASE(early_timer_due_soon_gets_bucket_if_previous_timer_has_same_deadline),
+	KUNIT_CASE(early_timer_leaving_bucket_after_one_with_same_deadline_gets_another),
 	KUNIT_CASE(early_timers_due_soon_get_no_bucket_if_few_buckets_are_spare),
 	KUNIT_CASE(early_bucket_with_many_timers_delays_no_due_timer_outside_it),
 	KUNIT_CASE(early_bucket_that_is_due_gets_no_more_timers),

@@ -393,7 +393,7 @@ static void watchdog_scans_queue_after_timer_start_until_scan_finds_it_empty(str
 }
 
 /* If many CPUs wake the watchdog at once, only the first of them arms the watchdog timers. */
-static void watchdog_that_is_awake_is_not_woken_again(struct kunit *test)
+static void watchdog_timers_are_armed_by_wake_up_only_if_watchdog_sleeps(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
 
@@ -454,7 +454,7 @@ static struct kunit_case watchdog_cases[] = {
 	KUNIT_CASE(watchdog_timer_expiry_arms_both_watchdog_timers),
 	KUNIT_CASE(watchdog_visits_only_queues_with_timers),
 	KUNIT_CASE(watchdog_scans_queue_after_timer_start_until_scan_finds_it_empty),
-	KUNIT_CASE(watchdog_that_is_awake_is_not_woken_again),
+	KUNIT_CASE(watchdog_timers_are_armed_by_wake_up_only_if_watchdog_sleeps),
 	KUNIT_CASE(watchdog_updates_which_cpus_are_isolated),
 	KUNIT_CASE(watchdog_can_be_switched_off),
 	{}
