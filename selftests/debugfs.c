@@ -162,7 +162,7 @@ FIXTURE_TEARDOWN(debugfs)
  * The lines of a user's queues add up to what INFO shows the user.  With CAP_SYS_ADMIN, INFO would
  * show the sums over the queues of all users, so the test first drops its capabilities.
  */
-TEST_F(debugfs, counters_of_queues_add_up_to_those_of_info)
+TEST_F(debugfs, counters_of_queues_add_up_to_those_of_ioctl_info)
 {
 	struct timerheap_event events[SLOTS / 2];
 	struct timerheap_info before, info;
@@ -222,7 +222,7 @@ static bool nobody_has_an_account(void)
 }
 
 /* INFO's counters of all users together do not decrease when the account of a user is freed. */
-TEST_F_TIMEOUT(debugfs, free_of_user_account_does_not_decrease_counters_of_info, 60)
+TEST_F_TIMEOUT(debugfs, free_of_user_account_does_not_decrease_counters_of_ioctl_info, 60)
 {
 	static const size_t counters[] = {
 #define COUNTER(name, meaning) offsetof(struct timerheap_info, name),

@@ -231,7 +231,7 @@ static void early_bucket_timers_expire_in_order_of_deadlines_if_run_is_late(stru
  * that bucket first.  When the only timer of the bucket leaves, the bucket becomes spare, and @last
  * becomes NULL.  So the next start takes a spare bucket, and pushes a heap entry for that bucket.
  */
-static void early_bucket_that_was_freed_gets_no_more_timers(struct kunit *test)
+static void early_bucket_that_became_spare_gets_timer_only_with_new_heap_entry(struct kunit *test)
 {
 	struct test_timer *t = test_crowd(test, 2);
 	s64 deadline = test_now() + FAR;
@@ -705,7 +705,7 @@ static struct kunit_case early_cases[] = {
 	KUNIT_CASE(early_timer_stopped_or_postponed_in_its_bucket_gets_no_heap_entry),
 	KUNIT_CASE(early_bucket_keeps_timer_unless_new_deadline_is_before_its_range),
 	KUNIT_CASE(early_bucket_timers_expire_in_order_of_deadlines_if_run_is_late),
-	KUNIT_CASE(early_bucket_that_was_freed_gets_no_more_timers),
+	KUNIT_CASE(early_bucket_that_became_spare_gets_timer_only_with_new_heap_entry),
 	KUNIT_CASE(early_timer_moves_to_another_early_bucket_if_check_postpones_it),
 	KUNIT_CASE(early_timer_is_dequeued_if_its_operations_return_no_next_deadline),
 	KUNIT_CASE(early_bucket_gets_timer_queued_after_expiry_for_check_far_ahead),
