@@ -242,7 +242,7 @@ static int __theap_context_setup(struct theap_context *context,
 	if (theap_context_slots(context))
 		return -EBUSY;
 	context->user = user;
-	/* Make no audit entry: if the caller lacks the capability, limits apply and SETUP goes on. */
+	/* Make no audit entry: without the capability, limits apply, and SETUP goes on. */
 	context->may_exceed = ns_capable_noaudit(&init_user_ns, CAP_SYS_RESOURCE);
 	ret = theap_context_charge(context, bytes);
 	if (ret)
