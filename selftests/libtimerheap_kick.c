@@ -60,7 +60,7 @@ FIXTURE_TEARDOWN(kick)
  * If the KICK of a slot fails, the flush keeps that slot and those behind it in @kicks, the list of
  * slots to kick.
  */
-TEST_F(kick, flush_keeps_the_slots_that_it_has_not_kicked)
+TEST_F(kick, flush_keeps_the_slots_that_it_has_not_kicked_if_a_kick_fails)
 {
 	for (uint32_t slot = 0; slot < 5; slot++)
 		ASSERT_EQ(0, timerheap_start_deferred(self->th, &self->kicks, slot, 10, 0));

@@ -446,7 +446,7 @@ TEST_F(stopped_process, wait_returns_when_process_continues_if_timeout_has_passe
  * structure, as @until, and continues.  If the call then fails with EFAULT, it sets @until to 0.
  * So the next call with the structure begins a new wait.
  */
-TEST_F(stopped_process, continued_wait_clears_stored_end_of_timeout_if_it_fails_with_efault)
+TEST_F(stopped_process, continued_wait_sets_until_of_its_structure_to_0_if_it_fails_with_efault)
 {
 	struct timerheap_wait *wait = mmap(NULL, sizeof(*wait), PROT_READ | PROT_WRITE,
 					   MAP_SHARED | MAP_ANONYMOUS, -1, 0);

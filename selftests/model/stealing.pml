@@ -458,9 +458,9 @@ end:	do
 }
 
 /*
- * The softirqs of the thief's CPU.  If watchdog timer 1 or the hrtimer thief_resume expires there,
- * they run the queue of the owning CPU, if that queue is overdue.  Watchdog timer 1 then also does
- * its other work, watchdog_expired().
+ * The softirqs of the thief's CPU, which has watchdog timer 1.  Timer 0 is on the owning CPU.  If
+ * watchdog timer 1 or the hrtimer thief_resume expires, they run the queue of the owning CPU, if
+ * that queue is overdue.  Watchdog timer 1 then also does its other work, watchdog_expired().
  */
 
 proctype thief() provided (stuck != THIEF_CPU) {
