@@ -248,7 +248,7 @@ TEST(reopen_in_child_starts_expiry_thread)
  * timerheap_reopen() removes all timers of the context.  It ends the thread that expires them
  * before it replaces their memory.
  */
-TEST(reopen_replaces_expiry_thread)
+TEST(timerheap_reopen_replaces_expiry_thread)
 {
 	struct timerheap *th = open_with_thread(CLOCK_MONOTONIC);
 
