@@ -733,7 +733,7 @@ static void count_wake(const struct timerheap_event *event, void *arg)
 }
 
 /* The event of each start reaches the reader, which takes events one by one or in batches. */
-TEST_F_TIMEOUT(engines, each_start_by_another_thread_wakes_reader, 120)
+TEST_F_TIMEOUT(engines, each_start_by_another_thread_wakes_reader_of_engine_in_process, 120)
 {
 	struct epoll_event edge = { .events = EPOLLIN | EPOLLET };
 	pthread_t threads[STARTERS];

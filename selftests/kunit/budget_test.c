@@ -48,7 +48,7 @@ static void budget_at_5_percent_repays_each_us_of_use_in_20_us(struct kunit *tes
  * While the saved time is enough, @until, the time at which all use is repaid, is not ahead of the
  * current time.
  */
-static void budget_saves_at_most_400_ms_of_unused_time(struct kunit *test)
+static void budget_of_account_saves_at_most_400_ms_of_unused_time(struct kunit *test)
 {
 	u64 until = 0;
 
@@ -270,7 +270,7 @@ static void budget_does_not_throttle_run_begun_by_interrupt_that_costs_80_us(str
 
 static struct kunit_case budget_cases[] = {
 	KUNIT_CASE(budget_at_5_percent_repays_each_us_of_use_in_20_us),
-	KUNIT_CASE(budget_saves_at_most_400_ms_of_unused_time),
+	KUNIT_CASE(budget_of_account_saves_at_most_400_ms_of_unused_time),
 	KUNIT_CASE(budget_charge_never_extends_throttling_beyond_the_given_maximum),
 	KUNIT_CASE(budget_of_unused_time_is_at_most_time_since_boot),
 	KUNIT_CASE(budget_deficit_grows_only_if_use_exceeds_limit),
