@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Run a command, or sleep, until a signal; signals.h describes which. */
+/*
+ * Run a command and wait for its end, or sleep for a number of seconds.  SIGINT or SIGTERM ends the
+ * wait or the sleep early: see signals.h.
+ */
 #include <err.h>
 #include <poll.h>
 #include <stddef.h>
