@@ -659,10 +659,11 @@ static void format_parameters(char *text, size_t size)
 }
 
 /*
- * While threads open, read and close the files, the module can be unloaded between two
- * readings, and loaded again.  During a reading an unload fails with EAGAIN.
+ * Threads open, read and close the files of the module again and again.  While no file is open, the
+ * test can unload the module, and load the module again.  While a file is open, an unload fails
+ * with EAGAIN.
  */
-TEST_F_TIMEOUT(debugfs, module_unloads_between_readings, 60)
+TEST_F_TIMEOUT(debugfs, module_unloads_between_close_and_next_open_of_its_files, 60)
 {
 	const char *ko = getenv("TIMERHEAP_KO") ?: "/lab/timerheap.ko";
 	struct background background = {};

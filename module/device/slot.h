@@ -10,7 +10,8 @@
  * (core/bucket.c).  The timer is queued later than the deadline only in five cases:
  *
  *  - The timer has slack.
- *  - The program keeps storing to the slot, and the check follows a minimum period later.
+ *  - The program keeps storing to the slot, so that an atomic operation of a check fails.  The
+ *    kernel repeats the check after the minimum period, the shortest that a periodic slot may have.
  *  - The slot is periodic, and its last event is unread: the kernel checks it less often (slot.c).
  *  - The program has stored a deadline that is earlier than the queued check, and has yet to call
  *    KICK.  KICK makes the kernel check the slot at once.
