@@ -12,7 +12,7 @@ struct eventfd_ctx;
  * The letters name what protects a field:
  *
  *	L  @lock
- *	W  the workqueue
+ *	W  the functions of the kernel's workqueue, which need no lock of the caller
  */
 struct theap_eventfd {
 	/*

@@ -490,7 +490,8 @@ proctype stall() {
 }
 
 /*
- * The caller, on a third CPU.
+ * The process caller, on a third CPU.  The process starts, modifies and stops the timer.  The
+ * process may also hold the queue's lock, and then drain the inbox and dequeue a stopped timer.
  */
 
 /* Drain the inbox, and dequeue a stopped timer. */
