@@ -507,24 +507,30 @@ int theap_buckets_grow(struct theap_queue *queue, gfp_t gfp)
 }
 
 /*
- * Take a spare bucket away from a queue, if it has more than @keep of them, besides four for each
- * bucket in use.
- * Return: the bucket, which the caller frees; NULL: the queue keeps all its spare buckets.
+ * Take up to THEAP_BATCH spare buckets away from a queue, while it has more than @keep of them,
+ * besides four for each bucket in use.  The lock is held once for all of them: if it were held once
+ * for each, starts on another CPU would wait for the lock again and again.
+ *
+ * Return: a list of the buckets, which the caller frees; NULL: the queue keeps all.
  */
-static struct theap_bucket *theap_bucket_take_spare(struct theap_queue *queue, u32 keep)
+static struct theap_bucket *theap_buckets_take_spare(struct theap_queue *queue, u32 keep)
 {
 	struct theap_buckets *buckets = &queue->buckets;
-	struct theap_bucket *bucket = NULL;
+	struct theap_bucket *first = NULL;
+	unsigned int nr;
 
 	raw_spin_lock_irq(&queue->lock);
-	if (theap_queue_has_spare_buckets(queue, keep)) {
-		bucket = buckets->spare;
+	for (nr = 0; nr < THEAP_BATCH && theap_queue_has_spare_buckets(queue, keep); nr++) {
+		struct theap_bucket *bucket = buckets->spare;
+
 		buckets->spare = bucket->next;
 		buckets->nr--;
-		atomic_sub(THEAP_BUCKET_ROOM, &queue->reserved);
+		bucket->next = first;
+		first = bucket;
 	}
+	atomic_sub(nr * THEAP_BUCKET_ROOM, &queue->reserved);
 	raw_spin_unlock_irq(&queue->lock);
-	return bucket;
+	return first;
 }
 
 /**
@@ -538,10 +544,10 @@ static struct theap_bucket *theap_bucket_take_spare(struct theap_queue *queue, u
  */
 void theap_buckets_trim(struct theap_queue *queue, u32 keep)
 {
-	struct theap_bucket *bucket;
+	struct theap_bucket *first;
 
-	while ((bucket = theap_bucket_take_spare(queue, keep))) {
-		theap_bucket_free(queue, bucket);
+	while ((first = theap_buckets_take_spare(queue, keep))) {
+		theap_buckets_free(queue, first);
 		cond_resched();
 	}
 }
