@@ -21,7 +21,7 @@
  * Time runs from 0 to LAST, and FAR is never reached.  If the code loses a move of the timer from
  * FAR to 1, the timer is still pending at the end: an error.
  *
- * The model has no hrtimer: arming.pml has it.  A run begins when the first deadline is due.
+ * The model has no hrtimer: arm.pml has it.  A run begins when the first deadline is due.
  */
 
 #define LAST	2
