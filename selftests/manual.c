@@ -460,28 +460,6 @@ TEST_F(manual, clock_stops_1_ns_before_timerheap_never)
 	EXPECT_EQ(TIMERHEAP_NEVER, th_get(self->fd, 3).deadline);
 }
 
-/* Expiries during an ADVANCE wake poll() and signal the eventfd, as on other clocks. */
-TEST_F(manual, expiries_wake_poll_and_signal_eventfd)
-{
-	struct pollfd poll_fd = { .fd = self->fd, .events = POLLIN };
-	int efd = eventfd(0, EFD_NONBLOCK);
-	struct timerheap_event event;
-	uint64_t count;
-
-	ASSERT_EQ(0, th_eventfd(self->fd, efd));
-	ASSERT_EQ(0, th_start(self->fd, 0, SEC));
-	ASSERT_EQ(0, th_start(self->fd, 1, SEC));
-	EXPECT_EQ(0, poll(&poll_fd, 1, 0));
-	EXPECT_EQ(-1, read(efd, &count, 8));
-	EXPECT_EQ(2, advance_by(self->fd, HOUR).expirations);
-	EXPECT_EQ(1, poll(&poll_fd, 1, 0));
-	EXPECT_EQ(8, read(efd, &count, 8));
-	EXPECT_EQ(sizeof(event), read(self->fd, &event, sizeof(event)));
-	EXPECT_EQ(sizeof(event), read(self->fd, &event, sizeof(event)));
-	EXPECT_EQ(0, poll(&poll_fd, 1, 0));
-	close(efd);
-}
-
 struct waiter {
 	pthread_t thread;
 	atomic_int tid;
@@ -517,7 +495,10 @@ static char thread_state(int tid)
 	return state;
 }
 
-/* Wait until a thread sleeps in WAIT, so that its timeout has begun.  Return: whether it sleeps. */
+/*
+ * Wait until a thread sleeps, in WAIT or poll().  The timeout of its call has begun then.  Return:
+ * whether the thread sleeps.
+ */
 static bool sleeps(struct waiter *waiter)
 {
 	TH_WAIT_UNTIL(waiter->tid && thread_state(waiter->tid) == 'S');
@@ -528,6 +509,43 @@ static bool ends(struct waiter *waiter)
 {
 	TH_WAIT_UNTIL(waiter->ended);
 	return waiter->ended;
+}
+
+static void *poll_for_event(void *arg)
+{
+	struct waiter *waiter = arg;
+	struct pollfd poll_fd = { .fd = waiter->fd, .events = POLLIN };
+
+	waiter->tid = gettid();
+	waiter->ret = poll(&poll_fd, 1, LOST / MSEC);
+	waiter->ended = true;
+	return NULL;
+}
+
+/* Expiries during an ADVANCE wake a thread in poll(), and signal the eventfd. */
+TEST_F(manual, expiries_wake_poll_and_signal_eventfd)
+{
+	struct waiter waiter = { .fd = self->fd };
+	struct pollfd poll_fd = { .fd = self->fd, .events = POLLIN };
+	int efd = eventfd(0, EFD_NONBLOCK);
+	struct timerheap_event event;
+	uint64_t count;
+
+	ASSERT_EQ(0, th_eventfd(self->fd, efd));
+	ASSERT_EQ(0, th_start(self->fd, 0, SEC));
+	ASSERT_EQ(0, th_start(self->fd, 1, SEC));
+	pthread_create(&waiter.thread, NULL, poll_for_event, &waiter);
+	EXPECT_TRUE(sleeps(&waiter));
+	EXPECT_EQ(-1, read(efd, &count, 8));
+	EXPECT_EQ(2, advance_by(self->fd, HOUR).expirations);
+	EXPECT_TRUE(ends(&waiter));
+	pthread_join(waiter.thread, NULL);
+	EXPECT_EQ(1, waiter.ret);
+	EXPECT_EQ(8, read(efd, &count, 8));
+	EXPECT_EQ(sizeof(event), read(self->fd, &event, sizeof(event)));
+	EXPECT_EQ(sizeof(event), read(self->fd, &event, sizeof(event)));
+	EXPECT_EQ(0, poll(&poll_fd, 1, 0));
+	close(efd);
 }
 
 /* ADVANCE ends a WAIT by an event, or because the clock reaches the timeout. */

@@ -762,9 +762,9 @@ void theap_slot_stop(struct theap_slot_page *page, u32 index, bool discard,
 
 		theap_timer_claim(&st->timer, &claim);
 		/*
-		 * For STOP, discard all expirations.  For DRAIN, add those that the kernel could
-		 * not add before.  Do so before @queued becomes 0: a program that reads that 0
-		 * takes @expirations as final.
+		 * For STOP, discard all expirations.  For DRAIN, add to @expirations of the slot
+		 * those that an earlier check could not add.  Do so before @queued becomes 0: a
+		 * program that reads that 0 takes @expirations as final.
 		 */
 		stopped = discard ? theap_slot_discard(st, &ended->discarded) :
 				    theap_slot_add_expirations(st, 0, &ring);

@@ -102,7 +102,8 @@ fn drop_stops_the_timer_and_frees_its_slot() {
     assert_eq!(context.advance(at(100)), Ok(0));
     assert_eq!(context.next_event(), None);
 
-    // The next owner of the slot gets no untaken event of the former owner.
+    // The timer `second` expires, and is dropped before its event is taken.  `third`, the next owner
+    // of the slot, does not get that event.
     second.start(at(200)).unwrap();
     assert_eq!(context.advance(at(200)), Ok(1));
     drop(second);
