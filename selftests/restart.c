@@ -106,6 +106,31 @@ TEST_F_TIMEOUT(restart, most_restarts_after_expiry_need_no_kick, 120)
 	EXPECT_FALSE(take_event(&self->map, &event));
 }
 
+/*
+ * If restarts have a timeout that is 5 % shorter than that of the starts, the first of them needs a
+ * KICK.  Later restarts need none: the kernel has recorded the shorter timeout.
+ */
+TEST_F_TIMEOUT(restart, most_restarts_with_slightly_shorter_timeout_need_no_kick, 120)
+{
+	struct timerheap_event event;
+	int kicks = 0;
+
+	ASSERT_EQ(0, start_all(&self->map));
+	for (int left = 3 * NR; left; left--) {
+		uint32_t n;
+
+		ASSERT_TRUE(wait_event(&self->map, &event));
+		n = event.slot;
+		deadlines[n] = now() + TIMEOUT * 19 / 20;
+		if (!restart_no_kick(&self->map, n, deadlines[n]))
+			continue;
+		ASSERT_EQ(1, th_kick(self->map.fd, &n, 1));
+		kicks++;
+	}
+	/* As in the test above, permit 200 KICKs in each of the three rounds. */
+	EXPECT_GE(3 * NR / 5, kicks);
+}
+
 /* If the program does not restart an expired timer, the kernel's next check dequeues it. */
 TEST_F(restart, kernel_checks_expired_timer_once_more_and_dequeues_it_if_not_restarted)
 {

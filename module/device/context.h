@@ -238,16 +238,18 @@ static inline void theap_context_note_queue(struct theap_context *context,
 
 /*
  * Record @timeout for theap_slot_linger(): the time to the deadline of a one-shot slot that a call
- * starts, or moves to an earlier deadline.  Write only if @timeout differs from the recorded time
- * by more than an eighth, since each write takes the cache line from other CPUs.  Context: any; no
- * lock, since the recorded time is only an estimate.
+ * starts, or moves to an earlier deadline.  Write only if @timeout differs from the recorded time,
+ * since each write takes the cache line from other CPUs.  If @timeout is shorter by more than 1/64,
+ * write it: otherwise expired slots would stay queued past the deadlines of such restarts, which
+ * would need KICKs.  If @timeout is longer by up to an eighth, do not write it: the kernel only
+ * checks the slots too early.  Context: any; no lock, since the recorded time is only an estimate.
  */
 static inline void theap_context_note_timeout(struct theap_context *context, s64 timeout)
 {
 	s64 old = READ_ONCE(context->timeout);
 
 	timeout = min(timeout, THEAP_TIMEOUT_MAX);
-	if ((u64)(timeout - old + old / 8) > old / 4)
+	if (timeout < old - old / 64 || timeout > old + old / 8)
 		WRITE_ONCE(context->timeout, timeout);
 }
 

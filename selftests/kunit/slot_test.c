@@ -659,9 +659,9 @@ static s64 expire_at(struct theap_slot_timer *st, s64 now)
 
 /*
  * If a call queues a one-shot slot, or moves its check earlier, the context's @timeout becomes the
- * time until the deadline.  @timeout stays as it is if it differs from that time by at most an
- * eighth.  A postponement does not change @timeout.  In a crowded queue, one with THEAP_CROWD or
- * more heap entries and list nodes, an expired one-shot slot stays queued for 63/64 of @timeout.
+ * time until the deadline.  A postponement does not change @timeout.  In a crowded queue, one with
+ * THEAP_CROWD or more heap entries and list nodes, an expired one-shot slot stays queued for 63/64
+ * of @timeout.
  * If the program restarts the slot with the same timeout, the slot is still queued, for a time
  * before the new deadline.  So the kernel reads that deadline in time, without a KICK.  If 63/64 of
  * @timeout is shorter than THEAP_EARLY_SPAN, the slot does not stay queued.
@@ -701,6 +701,33 @@ static void slot_stays_queued_after_expiry_if_its_queue_has_many_timers(struct k
 	slot->deadline = now + 100 * NSEC_PER_MSEC;
 	KUNIT_ASSERT_EQ(test, theap_slot_kick(st->page, 3, now, &wake), 0);
 	KUNIT_EXPECT_EQ(test, expire_at(st, T0), 0);
+}
+
+/* Start an idle slot, which is due @timeout ns from now.  Return: the recorded timeout, in ns. */
+static s64 timeout_after_start(struct theap_slot_timer *st, s64 timeout)
+{
+	s64 now = test_now();
+	bool wake = false;
+
+	stop_by_call(st);
+	theap_slot(st)->deadline = now + timeout;
+	theap_slot_kick(st->page, 3, now, &wake);
+	return st->page->context->timeout;
+}
+
+/*
+ * A start records its timeout in the context if the recorded one differs enough.  The new timeout
+ * must be shorter by more than 1/64, or longer by more than 1/8.
+ */
+static void slot_start_records_timeout_that_differs(struct kunit *test)
+{
+	struct theap_slot_timer *st = slot_make(test);
+
+	KUNIT_EXPECT_EQ(test, timeout_after_start(st, 6400 * NSEC_PER_USEC), 6400 * NSEC_PER_USEC);
+	KUNIT_EXPECT_EQ(test, timeout_after_start(st, 6300 * NSEC_PER_USEC), 6400 * NSEC_PER_USEC);
+	KUNIT_EXPECT_EQ(test, timeout_after_start(st, 6299 * NSEC_PER_USEC), 6299 * NSEC_PER_USEC);
+	KUNIT_EXPECT_EQ(test, timeout_after_start(st, 7000 * NSEC_PER_USEC), 6299 * NSEC_PER_USEC);
+	KUNIT_EXPECT_EQ(test, timeout_after_start(st, 7100 * NSEC_PER_USEC), 7100 * NSEC_PER_USEC);
 }
 
 /* The first use of a slot allocates all slots of its page.  Numbers out of range are refused. */
@@ -748,6 +775,7 @@ static struct kunit_case slot_cases[] = {
 	KUNIT_CASE(slot_ioctl_drain_adds_expirations_that_earlier_check_failed_to_add),
 	KUNIT_CASE(slot_start_adds_to_unread_expirations_those_check_could_not_add),
 	KUNIT_CASE(slot_stays_queued_after_expiry_if_its_queue_has_many_timers),
+	KUNIT_CASE(slot_start_records_timeout_that_differs),
 	KUNIT_CASE(slot_pages_are_allocated_at_first_use),
 	{}
 };
