@@ -125,21 +125,6 @@ static int64_t number(const char *text, const char *line, const char *name)
 	return strtoll(value(line, column(text, name)), NULL, 10);
 }
 
-/*
- * Return: the number of the account that has entries, and the uid 0; -1: none.  An account of a user
- * namespace, whose owner is root, has the uid 0, too.  It stays for ten seconds after the last
- * context was closed, but has no entries then.
- */
-static int64_t account_of_root(const char *text)
-{
-	int uid = column(text, "uid"), entries = column(text, "entries");
-
-	for (const char *line = next_line(text); line; line = next_line(line))
-		if (!strcmp(value(line, uid), "0") && strcmp(value(line, entries), "0"))
-			return number(text, line, "account");
-	return -1;
-}
-
 /* Return: the sum of the column @name in the lines of an account; -1: there is no such column. */
 static int64_t sum(const char *text, int64_t account, const char *name)
 {
@@ -151,6 +136,17 @@ static int64_t sum(const char *text, int64_t account, const char *name)
 		if (number(text, line, "account") == account)
 			all += number(text, line, name);
 	return all;
+}
+
+/* Return: whether a line has the uid 0, but another account. */
+static bool has_other_account_of_root(const char *text, int64_t account)
+{
+	int uid = column(text, "uid");
+
+	for (const char *line = next_line(text); line; line = next_line(line))
+		if (!strcmp(value(line, uid), "0") && number(text, line, "account") != account)
+			return true;
+	return false;
 }
 
 FIXTURE(debugfs)
@@ -187,6 +183,32 @@ static int timer_expires(void)
 }
 
 /*
+ * In a child, enter a user namespace, and let a timer expire there.  The child keeps its context
+ * open until the parent ends or kills the child.  Return: as timer_expires(); also 1.
+ */
+static int expires_in_user_namespace(pid_t *pid)
+{
+	int step = 1, fds[2];
+
+	if (pipe(fds))
+		return 1;
+	*pid = fork();
+	if (!*pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (!unshare(CLONE_NEWUSER))
+			step = timer_expires();
+		if (write(fds[1], &step, sizeof(step)) == sizeof(step))
+			pause();
+		_exit(1);
+	}
+	close(fds[1]);
+	if (read(fds[0], &step, sizeof(step)) != sizeof(step))
+		step = 1;
+	close(fds[0]);
+	return step;
+}
+
+/*
  * The lines of a user's queues add up to what INFO shows the user.  With CAP_SYS_ADMIN, INFO would
  * show the sums over the queues of all users, so the test drops its capabilities.  Before that, a
  * child makes a second account with the uid 0: that of a user namespace.
@@ -195,13 +217,16 @@ TEST_F(debugfs, counters_of_queues_add_up_to_those_of_ioctl_info)
 {
 	struct timerheap_event events[SLOTS / 2];
 	struct timerheap_info before, info;
+	char *text = read_file("contexts");
+	const char *line;
 	int64_t account;
-	char *text = NULL;
-	pid_t pid = fork();
+	pid_t pid;
 
-	if (!pid)
-		_exit(unshare(CLONE_NEWUSER) ? 1 : timer_expires());
-	EXPECT_EQ(0, child_status(pid));
+	ASSERT_NE(NULL, text);
+	line = line_with(text, "command", self->comm);
+	ASSERT_NE(NULL, line);
+	account = number(text, line, "account");
+	ASSERT_EQ(0, expires_in_user_namespace(&pid));
 	ASSERT_EQ(0, system_keep_capabilities(0));
 	for (int i = 0; i < SLOTS; i++)
 		ASSERT_EQ(0, th_start(self->fd, i, i % 2 ? NOT_SOON : 5 * MSEC));
@@ -223,8 +248,9 @@ TEST_F(debugfs, counters_of_queues_add_up_to_those_of_ioctl_info)
 		if (!memcmp(&before, &info, sizeof(info)))
 			break;
 	}
-	account = account_of_root(text);
-	EXPECT_LE(0, account);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	EXPECT_TRUE(has_other_account_of_root(text, account));
 	EXPECT_EQ(info.entries, sum(text, account, "entries"));
 	EXPECT_EQ(info.bucketed, sum(text, account, "bucketed"));
 #define COUNTER(name, meaning) EXPECT_EQ(info.name, sum(text, account, #name));

@@ -517,7 +517,7 @@ static void *poll_for_event(void *arg)
 	struct pollfd poll_fd = { .fd = waiter->fd, .events = POLLIN };
 
 	waiter->tid = gettid();
-	waiter->ret = poll(&poll_fd, 1, LOST / MSEC);
+	waiter->ret = poll(&poll_fd, 1, -1);
 	waiter->ended = true;
 	return NULL;
 }

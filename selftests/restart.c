@@ -108,7 +108,9 @@ TEST_F_TIMEOUT(restart, most_restarts_after_expiry_need_no_kick, 120)
 
 /*
  * If restarts have a timeout that is 5 % shorter than that of the starts, the first of them needs a
- * KICK.  Later restarts need none: the kernel has recorded the shorter timeout.
+ * KICK.  Later restarts need none: the kernel has recorded the shorter timeout.  Do not count the
+ * first restart of each timer: a timer that has expired before the first KICK stays queued for the
+ * timeout of the starts.
  */
 TEST_F_TIMEOUT(restart, most_restarts_with_slightly_shorter_timeout_need_no_kick, 120)
 {
@@ -125,10 +127,10 @@ TEST_F_TIMEOUT(restart, most_restarts_with_slightly_shorter_timeout_need_no_kick
 		if (!restart_no_kick(&self->map, n, deadlines[n]))
 			continue;
 		ASSERT_EQ(1, th_kick(self->map.fd, &n, 1));
-		kicks++;
+		kicks += left <= 2 * NR;
 	}
-	/* As in the test above, permit 200 KICKs in each of the three rounds. */
-	EXPECT_GE(3 * NR / 5, kicks);
+	/* Permit some KICKs, since the host may stall, as in the test above. */
+	EXPECT_GE(2 * NR / 5, kicks);
 }
 
 /* If the program does not restart an expired timer, the kernel's next check dequeues it. */

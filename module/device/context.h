@@ -236,20 +236,27 @@ static inline void theap_context_note_queue(struct theap_context *context,
  */
 #define THEAP_TIMEOUT_MAX	(64LL * NSEC_PER_SEC)
 
+/* For how long an expired slot stays queued, if the recorded timeout is @timeout. */
+static inline s64 theap_context_linger(s64 timeout)
+{
+	return timeout - timeout / 64;
+}
+
 /*
  * Record @timeout for theap_slot_linger(): the time to the deadline of a one-shot slot that a call
- * starts, or moves to an earlier deadline.  Write only if @timeout differs from the recorded time,
- * since each write takes the cache line from other CPUs.  If @timeout is shorter by more than 1/64,
- * write it: otherwise expired slots would stay queued past the deadlines of such restarts, which
- * would need KICKs.  If @timeout is longer by up to an eighth, do not write it: the kernel only
- * checks the slots too early.  Context: any; no lock, since the recorded time is only an estimate.
+ * starts, or moves to an earlier deadline.  A restart with less than 63/64 of the recorded time is
+ * due before the check of an expired slot, and so needs a KICK: record its timeout.  With up to 9/8
+ * of the recorded time, that check is only a little too early.  Then do not record the timeout: a
+ * write takes the cache line from other CPUs.
+ *
+ * Context: any; no lock, since the recorded time is only an estimate.
  */
 static inline void theap_context_note_timeout(struct theap_context *context, s64 timeout)
 {
 	s64 old = READ_ONCE(context->timeout);
 
 	timeout = min(timeout, THEAP_TIMEOUT_MAX);
-	if (timeout < old - old / 64 || timeout > old + old / 8)
+	if (timeout < theap_context_linger(old) || timeout > old + old / 8)
 		WRITE_ONCE(context->timeout, timeout);
 }
 

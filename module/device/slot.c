@@ -388,13 +388,12 @@ static s64 theap_slot_check_undue(struct theap_timer *timer, s64 now)
  */
 static s64 theap_slot_linger(const struct theap_slot_timer *st, s64 now)
 {
-	s64 timeout = READ_ONCE(st->page->context->timeout);
-
 	/*
 	 * Check 1/64 earlier: the program may add its timeout to an older reading of the clock, and
 	 * needs a @queued that is not after the new deadline.
 	 */
-	timeout -= timeout / 64;
+	s64 timeout = theap_context_linger(READ_ONCE(st->page->context->timeout));
+
 	if (timeout < THEAP_EARLY_SPAN || !theap_queue_has_early_buckets(st->timer.queue))
 		return 0;
 	return theap_add(now, timeout);
