@@ -651,9 +651,14 @@ static bool read_produced(struct io_uring *ring, struct producer *producer, bool
 
 		/* If a CANCEL of cancel_often() has ended the WAIT, this CANCEL finds none. */
 		good = found == 1 || found == -ENOENT;
+		if (!good)
+			printf("# the last CANCEL: %d\n", found);
 		while (result(ring, 10 * MSEC) != -ETIME)
 			;
 	}
+	if (ended + pending != submitted)
+		printf("# %llu WAITs, of which %llu have ended\n",
+		       (unsigned long long)submitted, (unsigned long long)ended);
 	return good && ended + pending == submitted;
 }
 
