@@ -604,6 +604,10 @@ static void read_forever(int fd, atomic_ulong *readings)
  * The kernel itself turns interrupts off when it opens a file or allocates memory for a
  * reader.  A timer that is due then expires some microseconds late.
  *
+ * Without readers a timer is at most 110 us late: runs take at most 100 us of each 125 us, and a
+ * run that checks 400 far timers early takes longer than that (core/budget.c, core/bucket.c).  So
+ * the test compares the lateness with and without readers.
+ *
  * TIMERHEAP_ICOUNT=1 states that the clock counts instructions, so the host makes no timer late.
  * Without it the test prints the lateness, and only checks that no timer is early.
  */
@@ -651,7 +655,8 @@ TEST_F_TIMEOUT(debugfs, readers_delay_no_timer_by_50_us, 220)
 	       (long long)with.median, (long long)with.p99, (long long)with.most);
 	if (icount) {
 		EXPECT_GT(3 * alone.p99, with.p99);
-		EXPECT_GT(50 * USEC, with.most);
+		EXPECT_GT(alone.most + 50 * USEC, with.most);
+		EXPECT_GT(150 * USEC, alone.most);
 	}
 	close(fd);
 	munmap(readings, sizeof(*readings));
