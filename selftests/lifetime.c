@@ -349,11 +349,10 @@ TEST_F(lifetime, user_memory_percent_limits_contexts_of_user_but_not_of_root)
 TEST_F_TIMEOUT(lifetime, close_lends_its_priority_to_run_that_it_waits_for, 200)
 {
 	const int slots = 2048;
-	struct utsname name;
 	int64_t lead = SEC / 4;
 	int late = 0;
 
-	if (uname(&name) || !strstr(name.version, "PREEMPT_RT"))
+	if (!th_preempt_rt())
 		SKIP(return, "no task preempts a run without PREEMPT_RT");
 	if (run_on(1) || set_priority(1))
 		SKIP(return, "needs root and two CPUs");

@@ -11,8 +11,6 @@
  * the watchdog make each CPU stuck in turn, so also the CPUs of these two timers.
  */
 
-#include <sys/utsname.h>
-
 #include "churn_test.h"
 #include "stuck_test.h"
 
@@ -740,11 +738,9 @@ TEST_F_TIMEOUT(steal, queue_of_preempted_run_is_stolen, 120)
 {
 	/* Even on an emulated machine, the other CPUs expire 1024 timers in less than 0.1 s. */
 	const int slots = 1024;
-	struct utsname name;
 	int64_t lead = SEC / 2;
 	int stolen = 0, waited = 0;
 
-	ASSERT_EQ(0, uname(&name));
 	/* On a slow machine, the rounds together may exceed the user's limit of CPU time. */
 	ASSERT_EQ(0, put_number(TH_PARAMETERS "user_cpu_percent", 0));
 	/* Permit 2 rounds in which the host stops the other CPUs until the task, @hog, ends. */
@@ -783,7 +779,7 @@ TEST_F_TIMEOUT(steal, queue_of_preempted_run_is_stolen, 120)
 	}
 	EXPECT_EQ(4, stolen);
 	/* Without PREEMPT_RT, no task preempts a run, so nothing need be stolen. */
-	if (strstr(name.version, "PREEMPT_RT"))
+	if (th_preempt_rt())
 		EXPECT_LE(4, since(self).stolen);
 }
 

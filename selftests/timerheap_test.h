@@ -722,6 +722,14 @@ static inline bool th_slow(void)
 	return th_parameter("verify") == 'Y' || th_delayed();
 }
 
+/* Return: whether the kernel is built with PREEMPT_RT. */
+static inline bool th_preempt_rt(void)
+{
+	struct utsname name;
+
+	return !uname(&name) && strstr(name.version, "PREEMPT_RT");
+}
+
 /* Skip the test if the device cannot be opened. */
 #define REQUIRE_DEVICE()						\
 	do {								\
