@@ -336,7 +336,7 @@ FIXTURE_TEARDOWN(eventfd)
  * the ring adds at least 1 to the eventfd.  Each START of this test that adds an entry adds
  * exactly 1.  An expiry of a slot that already has an entry in the ring adds nothing.
  */
-TEST_F(eventfd, eventfd_counts_each_call_or_expiry_run_that_adds_ring_entries)
+TEST_F(eventfd, each_call_or_expiry_run_that_adds_ring_entries_signals_eventfd)
 {
 	struct timerheap_event events[SLOTS];
 	int64_t at;

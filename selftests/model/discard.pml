@@ -74,7 +74,10 @@ inline exchange_word(number, is_discarded, is_reading) {
  * program().
  */
 
-/* Discard the expirations that the reader has not taken.  No check of the slot is running. */
+/*
+ * Discard the expirations that the reader has not taken.  No check of the arming that the caller
+ * has ended is running.  A check of an arming that the second program has begun may be running.
+ */
 inline discard_unread() {
 	do
 	:: true ->
