@@ -7,12 +7,14 @@
  * without, and some restart themselves in their functions.  Meanwhile the script "run" in
  * this folder takes CPUs offline and online, and steps CLOCK_REALTIME.
  *
- * Each timer counts what happens to it, in plain fields.  The state of the timer serves as the
- * lock of most of these fields.  A CPU writes such a field only while it has claimed the timer for
- * a change (state MODIFYING) or expires the timer (state RUNNING).  Exception: after the timer's
- * last stop, the thread that frees the timer sets the count of its stops.  If two CPUs had a timer
- * at once, the counts would not balance, and KCSAN would report a race.  These equations must hold
- * for each timer that is freed, and at the end for the sums of all timers:
+ * Each timer counts what happens to it.  Most counts are plain fields, and the state of the timer
+ * serves as their lock.  A CPU writes such a field only while it has claimed the timer for a change
+ * (state MODIFYING) or expires the timer (state RUNNING).  There are two exceptions.  The timer's
+ * function counts its calls.  An atomic field counts the stops by theap_timer_stop(), which claims
+ * no timer.  After the timer's last stop, the thread that frees the timer sets the plain count of
+ * all stops.  If two CPUs had a timer at once, the counts would not balance, and KCSAN would report
+ * a race.  These equations must hold for each timer that is freed, and at the end for the sums of
+ * all timers:
  *
  *	started = stopped + expired	no expiry is lost or counted twice
  *	called = expired		the function was called once per expiry
