@@ -396,8 +396,8 @@ TEST_F_TIMEOUT(slack, million_expiries_take_few_runs, 200)
 {
 	static struct timerheap_event events[1000];
 	uint32_t nr = th_slow() ? 2000 : 1000000, count = 0;
-	int64_t span = th_slow() ? SEC : 10 * SEC, lead = SEC + nr * 10 * USEC, begin;
-	int64_t buckets = span / GRANULARITY + 2, queued, runs, throttled;
+	int64_t span = th_slow() ? SEC : 10 * SEC, lead = 2 * SEC + nr * 10 * USEC, begin;
+	int64_t buckets = span / GRANULARITY + 2, queued, runs, throttled, shortest;
 	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 1000000,
 					 .flags = TIMERHEAP_UNLIMITED };
 	struct timerheap_info info;
@@ -420,6 +420,8 @@ TEST_F_TIMEOUT(slack, million_expiries_take_few_runs, 200)
 			break;
 		lead += 2 * (now() - begin);
 	}
+	/* The timeouts lie between that of the first start and that of the last start. */
+	shortest = begin + span - now() < lead ? begin + span - now() : lead;
 	/*
 	 * stay_on_one_cpu() has made the kernel allocate buckets for a queue of this user.  But the
 	 * timers of contexts with TIMERHEAP_UNLIMITED are in other queues.  If such a queue has no
@@ -443,7 +445,15 @@ TEST_F_TIMEOUT(slack, million_expiries_take_few_runs, 200)
 	throttled = info.throttled - self->before.throttled;
 	TH_LOG("%u timers in %lld buckets: %lld runs, %lld of them throttled", nr,
 	       (long long)buckets, (long long)runs, (long long)throttled);
-	EXPECT_EQ(nr, info.checked - self->before.checked);
+	/*
+	 * An expired slot stays queued for 63/64 of a recent timeout, and is then checked once
+	 * more.  A busy host may delay this test until such checks happen.
+	 */
+	if (now() < begin + shortest / 64 * 63) {
+		EXPECT_EQ(nr, info.checked - self->before.checked);
+	} else {
+		EXPECT_LE(nr, info.checked - self->before.checked);
+	}
 	EXPECT_GE(buckets + max_queues(),
 		  runs - throttled - 2 * (int64_t)(info.stolen - self->before.stolen));
 	if (getenv("TIMERHEAP_ICOUNT"))
