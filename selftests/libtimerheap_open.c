@@ -252,4 +252,51 @@ TEST(alloc_beyond_memory_limit_of_user_returns_error)
 	EXPECT_EQ(0666, th_set_mode(mode));
 }
 
+/* Thread function: cancel this thread, close a context, and open and close another one. */
+static void *close_and_open_while_canceled(void *arg)
+{
+	struct timerheap *th = arg;
+	struct timerheap_setup setup = { .clock = th->clock, .slots = 1 };
+
+	pthread_cancel(pthread_self());
+	timerheap_close(th);
+	th = timerheap_open_setup(&setup);
+	timerheap_reopen(th);
+	timerheap_close(th);
+	pthread_testcancel();
+	return NULL;
+}
+
+/*
+ * A thread that is canceled does not end in a call that opens or closes a context.  Otherwise the
+ * lock of the list of contexts would stay locked, and each later fork() or open would hang.
+ */
+TEST(pthread_cancel_does_not_end_thread_that_opens_or_closes_context)
+{
+	static const uint32_t flags[] = { 0, TIMERHEAP_IN_PROCESS,
+					  TIMERHEAP_IN_PROCESS | TIMERHEAP_THREAD };
+	int fd = lowest_fd();
+
+	REQUIRE_ENGINE();
+	for (int i = 0; i < 3; i++) {
+		struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 1,
+						 .flags = flags[i] };
+		struct timerheap *th = timerheap_open_setup(&setup);
+		pthread_t thread;
+		void *result;
+		pid_t pid;
+
+		ASSERT_NE(NULL, th);
+		ASSERT_EQ(0, pthread_create(&thread, NULL, close_and_open_while_canceled, th));
+		ASSERT_EQ(0, pthread_join(thread, &result));
+		EXPECT_EQ(PTHREAD_CANCELED, result);
+		/* The thread has closed its descriptors, and fork() does not wait. */
+		EXPECT_EQ(fd, lowest_fd());
+		pid = fork();
+		if (!pid)
+			_exit(0);
+		EXPECT_EQ(0, child_status(pid));
+	}
+}
+
 TEST_HARNESS_MAIN

@@ -201,6 +201,7 @@ int __timerheap_adopt(struct timerheap *th);
  * The list of open contexts.  In a child of fork(), the library detaches each context of the list
  * (fork.c): it replaces the mappings of the context by pages of zeros, and closes its descriptors.
  * Each caller of the functions that add, remove or detach a context holds the lock of the list.
+ * A thread cannot be canceled while it holds the lock.
  */
 __attribute__((visibility("hidden")))
 void __timerheap_lock_contexts(void);

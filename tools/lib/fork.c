@@ -36,18 +36,30 @@
  * All open contexts.  The lock is held during fork(), so that the child finds a consistent list.
  * It is also held from the open of a descriptor until the context is in the list, and from the
  * removal until the close.  So a child detaches each context that it has inherited.
+ *
+ * The holder of the lock calls cancellation points, such as open(), close() and pthread_join().  If
+ * a cancellation ended the holder there, the lock would stay locked.  So the lock disables
+ * cancellation, and @cancel_state is what the unlock restores.  The lock protects @cancel_state.
  */
 static struct context *contexts;
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
+static int cancel_state;
 
 void __timerheap_lock_contexts(void)
 {
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	pthread_mutex_lock(&contexts_lock);
+	cancel_state = state;
 }
 
 void __timerheap_unlock_contexts(void)
 {
+	int state = cancel_state;
+
 	pthread_mutex_unlock(&contexts_lock);
+	pthread_setcancelstate(state, NULL);
 }
 
 /*

@@ -85,16 +85,13 @@ int __timerheap_thread_start(struct context *context)
 
 bool __timerheap_thread_end(struct context *context, bool closing)
 {
-	int saved = errno, error, state;
+	int saved = errno, error;
 
 	if (context->thread_fd < 0)
 		return true;
 	error = __timerheap_serve_no_more(&context->th, closing);
 	if (!error) {
-		/* The caller holds a lock, so a cancellation must not end it in pthread_join(). */
-		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 		pthread_join(context->thread, NULL);
-		pthread_setcancelstate(state, NULL);
 		close(context->thread_fd);
 		context->thread_fd = -1;
 	}
