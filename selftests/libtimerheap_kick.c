@@ -227,4 +227,21 @@ TEST_F(kick, reap_takes_no_event_of_a_timer_that_expires_during_the_reap)
 	timerheap_close(th);
 }
 
+/*
+ * A start that discards 2^30 expirations returns 2^30 - 1, the largest count.  A periodic timer
+ * with a deadline in the distant past gets that many expirations in one check.  The timer then
+ * becomes one-shot, and its last expiration is the one after 2^30 - 1.
+ */
+TEST_F(kick, start_returns_at_most_2_30_minus_1_discarded_expirations)
+{
+	const uint64_t period = 100 * USEC, most = (1 << 30) - 1;
+
+	ASSERT_EQ(0, timerheap_advance(self->th, 2 * most * period, 0));
+	ASSERT_EQ(0, timerheap_start_periodic(self->th, 0, timerheap_now(self->th) -
+							   (most - 1) * period, period));
+	ASSERT_EQ(1, timerheap_start(self->th, 0, 1));
+	EXPECT_EQ(most, timerheap_start(self->th, 0, timerheap_now(self->th) + period));
+	EXPECT_EQ(1, timerheap_stop(self->th, 0));
+}
+
 TEST_HARNESS_MAIN

@@ -328,22 +328,22 @@ static inline bool __timerheap_needs_kick(const struct timerheap_slot *slot, uin
 }
 
 /*
- * Start a timer, and leave its KICK to the caller.
- *
- * The function makes a system call only if the timer is idle, and the kernel is checking its slot
- * at that moment.  A program that starts many timers passes the slots that need a KICK to one call
- * of timerheap_kick().  If a pending timer expires at its old deadline during timerheap_arm(),
- * the expiry may already use the new period.  A program that changes a pending one-shot timer
- * to a periodic one, and must know which of the two expired, stops the timer first.
+ * Start a timer, and leave its KICK to the caller.  The function makes a system call only if the
+ * timer is idle, and the kernel is checking its slot at that moment.  A program that starts many
+ * timers passes the slots that need a KICK to one call of timerheap_kick().  If a pending timer
+ * expires at its old deadline during timerheap_arm(), the expiry may already use the new period.  A
+ * program that changes a pending one-shot timer to a periodic one, and must know which of the two
+ * expired, stops the timer first.
  * Return: a combination of TIMERHEAP_WAS_PENDING and TIMERHEAP_MUST_KICK, or 0, plus 4 for each
- * expiration of the former arming that the function has discarded.
+ * expiration of the former arming that the function has discarded, for at most 2^30 - 1 of them.
  */
 static inline unsigned int timerheap_arm(struct timerheap *th, uint32_t slot,
 					 uint64_t deadline, uint64_t period)
 {
 	struct timerheap_slot *s = &th->slots[slot];
 	__u64 old = __atomic_load_n(&s->deadline, __ATOMIC_ACQUIRE);
-	unsigned int result = 0;
+	uint64_t discarded = 0;
+	unsigned int result;
 
 	deadline += !deadline;
 	/*
@@ -352,13 +352,13 @@ static inline unsigned int timerheap_arm(struct timerheap *th, uint32_t slot,
 	 */
 	do {
 		if (!old)
-			result += (unsigned int)__timerheap_discard(th, s, slot) << 2;
+			discarded += __timerheap_discard(th, s, slot);
 		__atomic_store_n(&s->period, period < TIMERHEAP_NEVER ? period : TIMERHEAP_NEVER,
 				 __ATOMIC_RELAXED);
 	} while (!__atomic_compare_exchange_n(&s->deadline, &old, deadline, false,
 					      __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE));
-	if (old)
-		result |= TIMERHEAP_WAS_PENDING;
+	result = old ? TIMERHEAP_WAS_PENDING : 0;
+	result |= (unsigned int)(discarded < UINT32_MAX >> 2 ? discarded : UINT32_MAX >> 2) << 2;
 	if (__timerheap_needs_kick(s, deadline))
 		result |= TIMERHEAP_MUST_KICK;
 	return result;
