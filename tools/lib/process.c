@@ -583,6 +583,9 @@ static bool take_step(struct timerheap *th)
 	if (!p->report || !lock(th))
 		return false;
 	stepped = p->stepped;
+	/* Let this report include the steps since then: their notice would set @stepped again. */
+	if (stepped)
+		__timerheap_wake_at(th, 1);
 	p->stepped = false;
 	/*
 	 * The unreported clock step has kept the descriptor readable.  If the ring is empty, make
