@@ -234,6 +234,36 @@ TEST_F(events, wait_during_signals_returns_eintr_or_at_least_min_events)
 }
 
 /*
+ * A signal does not end a call that does not wait before the call has taken an event.  Otherwise
+ * read() would fail with EAGAIN, and WAIT would return no event, although the ring has one behind
+ * the entries of discarded events.  A program that waits for the next edge of poll() would miss it.
+ */
+TEST_F(events, signal_hides_no_event_behind_discarded_entries)
+{
+	const uint32_t nr = 2048;
+	int64_t end = now() + 2 * SEC;
+	struct timerheap_event event;
+	int fd = th_context(CLOCK_MONOTONIC, nr);
+
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, fcntl(fd, F_SETFL, O_NONBLOCK));
+	system_alarm(500, 0);
+	for (int round = 0; now() < end; round++) {
+		ssize_t got;
+
+		expire(fd, nr);
+		for (uint32_t slot = 0; slot < nr - 1; slot++)
+			ASSERT_LE(0, th_stop(fd, slot));
+		got = round % 2 ? read(fd, &event, EVENT) / (ssize_t)EVENT :
+				  th_wait_flags(fd, &event, 1, 0, 0, 0);
+		ASSERT_EQ(1, got) TH_LOG("round %d", round);
+		ASSERT_EQ(nr - 1, event.slot);
+	}
+	system_alarm(0, 0);
+	close(fd);
+}
+
+/*
  * If a signal handler ends a WAIT, a new call with the same structure continues the WAIT.  The new
  * call waits until the time at which the timeout of the first call would have passed.
  */

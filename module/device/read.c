@@ -122,9 +122,11 @@ static unsigned int theap_read_copy(struct iov_iter *to, const struct timerheap_
  * ring has when this function begins.  If an event cannot be copied whole, put it back into the
  * ring.
  *
- * A fatal signal ends the copying.  Another signal ends the copying only if at least @min events
- * are copied.  Before that, ignore the signal: the system call cannot restart after it has taken an
- * event, so it would return fewer than @min events.
+ * A fatal signal ends the copying.  Another signal ends the copying only if at least @min events,
+ * and at least one, are copied.  Before that, ignore the signal, for two reasons.  The system call
+ * cannot restart after it has taken an event, so it would return fewer than @min events.  A call
+ * that does not wait would report no event, although the ring may have one behind the entries of
+ * discarded events.
  *
  * Return: the number of events copied; -EFAULT: the first one could not be copied.
  */
@@ -145,7 +147,7 @@ static ssize_t theap_read_copy_out(struct theap_context *context, struct iov_ite
 			theap_read_put_back(context, events + whole, taken - whole);
 			return done ?: -EFAULT;
 		}
-		if (done >= min ? signal_pending(current) : fatal_signal_pending(current))
+		if (done && done >= min ? signal_pending(current) : fatal_signal_pending(current))
 			break;
 		cond_resched();
 	}
