@@ -406,6 +406,20 @@ TEST_F(cancel_on_set, step_expires_timers_with_slack_only_after_rounded_deadline
 	th_unmap(&map);
 }
 
+/* EVENTFD signals an eventfd that it registers after a step, if the step was not reported yet. */
+TEST_F(cancel_on_set, eventfd_is_signaled_for_step_before_its_registration)
+{
+	int fd = eventfd(0, EFD_CLOEXEC);
+
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, clock_step(100 * SEC));
+	EXPECT_TRUE(system_readable(self->fd, LOST / MSEC));
+	ASSERT_EQ(0, th_eventfd(self->fd, fd));
+	EXPECT_TRUE(system_readable(fd, 0));
+	EXPECT_EQ(-ECANCELED, read_event(self->fd));
+	close(fd);
+}
+
 /* Slewing, a gradual correction of the clock by adjtimex(), is not reported as a step. */
 TEST_F(cancel_on_set, slewing_is_not_reported_as_clock_step)
 {

@@ -260,6 +260,16 @@ static inline void theap_context_note_timeout(struct theap_context *context, s64
 		WRITE_ONCE(context->timeout, timeout);
 }
 
+/*
+ * Is the descriptor of the context readable?  It is if the ring has an entry, or if no reader has
+ * reported the last clock step yet.  The context is set up.
+ */
+static inline bool theap_context_readable(struct theap_context *context)
+{
+	return theap_ring_count(&context->ring) ||
+	       theap_clock_step_unreported(&context->clock_step);
+}
+
 /* Add the number of a slot that has an event to the ring. */
 static inline void theap_context_add_number(struct theap_context *context, u32 slot)
 {

@@ -171,8 +171,7 @@ static __poll_t theap_poll(struct file *file, poll_table *table)
 	struct theap_context *context = theap_file_context(file);
 
 	poll_wait(file, &context->wait, table);
-	if (theap_context_slots(context) &&
-	    (theap_ring_count(&context->ring) || theap_clock_step_unreported(&context->clock_step)))
+	if (theap_context_slots(context) && theap_context_readable(context))
 		return EPOLLIN | EPOLLRDNORM;
 	return 0;
 }

@@ -671,7 +671,7 @@ int theap_ioctl_eventfd(struct theap_context *context, void *arg)
 			return PTR_ERR(ctx);
 	}
 	theap_eventfd_set(&context->eventfd, ctx);
-	if (theap_ring_count(&context->ring))
+	if (theap_context_readable(context))
 		theap_eventfd_signal(&context->eventfd);
 	return 0;
 }

@@ -687,8 +687,8 @@ struct timerheap_batch {
  * @flags: 0
  *
  * The kernel adds 1 to the eventfd at least once after each expiry run or call that has added
- * entries to the ring.  With TIMERHEAP_CANCEL_ON_SET a clock step adds 1, too.  If the ring has an
- * entry, this call adds 1, too.  A context has at most one eventfd: a second replaces the first.
+ * entries to the ring.  With TIMERHEAP_CANCEL_ON_SET a clock step adds 1, too.  If poll() reports
+ * POLLIN, this call adds 1, too.  A context has at most one eventfd: a second replaces the first.
  *
  * EBADF: @fd is no descriptor.  EINVAL: it is not that of an eventfd.
  */
