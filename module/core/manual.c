@@ -153,7 +153,7 @@ static int __theap_manual_advance(struct theap_manual *manual, struct theap_adva
 		advance->expirations += queue->run.expirations;
 		if (more || advance->stay || advance->expirations >= advance->limit)
 			break;
-	} while (!theap_manual_arrive(queue, until));
+	} while (!theap_manual_arrive(queue, until) && !signal_pending(current));
 	advance->now = queue->now;
 	return 0;
 }

@@ -8,6 +8,7 @@
  */
 #include <linux/err.h>
 #include <linux/mm.h>
+#include <linux/sched/signal.h>
 
 #include "core_test.h"
 #include "module/core/account.h"
@@ -183,6 +184,41 @@ static void manual_due_timer_in_inbox_expires_once(struct kunit *test)
 	end_timer(&t[1]);
 }
 
+static s64 calling_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
+{
+	expiry->call = true;
+	return 0;
+}
+
+/* Start the timer again, due 1 ns later, as another task could.  Do so 1000 times at most. */
+static void restarting_function(struct theap_timer *timer, struct theap_run *run)
+{
+	if (++manual.checks < 1000)
+		start_timer(container_of(timer, struct manual_timer, timer), run->now + 1);
+}
+
+static const struct theap_timer_ops restarting_ops = {
+	.expire = calling_expire, .function = restarting_function,
+};
+
+/* A signal ends an advance, although after each batch another timer was started that is due. */
+static void manual_signal_ends_advance_in_which_timers_are_started(struct kunit *test)
+{
+	struct manual_timer t;
+
+	init_timer(test, &t, &restarting_ops);
+	start_timer(&t, 10);
+	set_thread_flag(TIF_SIGPENDING);
+	advance_to(test, YEAR, U64_MAX);
+	clear_thread_flag(TIF_SIGPENDING);
+	KUNIT_EXPECT_EQ(test, manual.checks, 1);
+	KUNIT_EXPECT_LT(test, manual.queue->now, YEAR);
+	advance_to(test, YEAR, U64_MAX);
+	KUNIT_EXPECT_EQ(test, manual.checks, 1000);
+	KUNIT_EXPECT_EQ(test, manual.queue->now, YEAR);
+	end_timer(&t);
+}
+
 /*
  * The expire() operation of a timer that a program has postponed: return a later deadline.  Count a
  * fault if the call is not made at the time @last.
@@ -268,6 +304,7 @@ static struct kunit_case manual_cases[] = {
 	KUNIT_CASE(manual_timer_notifies_no_cpu_and_expires_when_clock_advances),
 	KUNIT_CASE(manual_catch_up_expires_due_timers_without_advancing_clock),
 	KUNIT_CASE(manual_due_timer_in_inbox_expires_once),
+	KUNIT_CASE(manual_signal_ends_advance_in_which_timers_are_started),
 	KUNIT_CASE(manual_postponed_timer_is_checked_once_at_old_deadline),
 	KUNIT_CASE(manual_million_timers_expire_at_deadlines),
 	{}
