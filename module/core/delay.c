@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Delays for tests, in those states of a timer that act as locks (delay.h). */
+/* Delays for tests: in those states of a timer that act as locks, and in the ring (delay.h). */
 #include <linux/delay.h>
 #include <linux/minmax.h>
 #include <linux/percpu.h>
@@ -27,7 +27,8 @@ static DEFINE_PER_CPU(struct rnd_state, theap_delay_random);
 
 /*
  * Delay one call in 8, at random, by 1 to delay_us microseconds, and by at most 1000.
- * Context: interrupts are off, since the caller has a timer in a state that acts as a lock.
+ * Context: interrupts are off, since the caller has a timer in a state that acts as a lock, or holds
+ * the lock of a ring.
  */
 void __theap_delay(void)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Delays in the transient states of timers, for tests.
+ * Delays in the transient states of timers, for tests.  Also one in the event ring, between the
+ * stores of its two tails (device/ring.c).
  *
  * A transient state acts as a lock on the timer while code changes the timer (state.h).  Many races
  * happen only if another CPU finds a timer in such a state.  The state mostly lasts for a few dozen
@@ -21,8 +22,8 @@ void __theap_delay(void);
 void theap_delay_init(void);
 
 /*
- * If delay_us= is set, delay one call in 8.  The caller has put a timer into a transient state,
- * which acts as a lock on the timer.
+ * If delay_us= is set, delay one call in 8.  Interrupts are off.  The caller has put a timer into a
+ * transient state, which acts as a lock on the timer.  Or the caller holds the lock of a ring.
  */
 static inline void theap_delay(void)
 {

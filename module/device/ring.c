@@ -19,6 +19,7 @@
 
 #include <uapi/linux/timerheap.h>
 
+#include "core/delay.h"
 #include "ring.h"
 
 /* The most entries that theap_ring_grow() copies in one hold of the ring's @lock: about 1 us. */
@@ -227,6 +228,7 @@ void theap_ring_put(struct theap_ring *ring, u32 slot)
 	WRITE_ONCE(*theap_ring_entry(ring, ring->tail), slot);
 	/* Store the entry before the tail.  Pairs with the acquire in theap_ring_get(). */
 	smp_store_release(&ring->tail, ring->tail + 1);
+	theap_delay();
 	/*
 	 * (C), this release, stores the entry before the tail that the program reads.  It pairs
 	 * with (D), the acquire by which the program reads that tail.
@@ -258,10 +260,23 @@ u32 theap_ring_count(struct theap_ring *ring)
 	return min(READ_ONCE(ring->tail) - head, READ_ONCE(ring->mask) + 1);
 }
 
-/* Return: the number of entries added since theap_ring_init(), modulo 2^32. */
+/*
+ * Return: the number of entries added since theap_ring_init(), modulo 2^32.  A WAIT of io_uring
+ * compares this number with that of its last completion.  The program must see each entry that is
+ * counted, or it would miss that entry.  So lock: theap_ring_put() stores first the kernel's tail,
+ * and then the tail that the program reads.
+ *
+ * Context: any but NMI.
+ */
 u32 theap_ring_total(struct theap_ring *ring)
 {
-	return READ_ONCE(ring->tail);
+	unsigned long flags;
+	u32 total;
+
+	raw_spin_lock_irqsave(&ring->lock, flags);
+	total = ring->tail;
+	raw_spin_unlock_irqrestore(&ring->lock, flags);
+	return total;
 }
 
 /**
