@@ -64,14 +64,16 @@ void __theap_dequeue(struct theap_queue *queue, struct theap_timer *timer)
 /**
  * __theap_rekey - give a timer a heap entry of its own at another deadline
  * @queue: locked by the caller
- * @timer: either a timer that is queued in @queue, locked by a transient state (state.h); or the
- *         timer that a bucket of @queue embeds, which has the bucket's heap entry
+ * @timer: either a timer that is queued in @queue, locked by a transient state (state.h), which
+ *         may be the claim of another CPU; or the timer that a bucket of @queue embeds, which has
+ *         the bucket's heap entry
  * @when:  the new deadline; this function does not round it
  */
 void __theap_rekey(struct theap_queue *queue, struct theap_timer *timer, s64 when)
 {
 	lockdep_assert_held(&queue->lock);
-	timer->when = when;
+	/* If another CPU has claimed the timer, theap_timer_schedule() reads @when there. */
+	WRITE_ONCE(timer->when, when);
 	if (!theap_list_has(&queue->heap, &timer->node)) {
 		theap_heap_rekey(&queue->heap, &timer->node, when);
 		return;

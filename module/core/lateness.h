@@ -13,7 +13,7 @@
  *    counted from the time at which the slot is queued, so it is less.
  *  - A run may find a slot due again while a run on another CPU has yet to report the last expiry
  *    of that slot.  Two CPUs must not report one slot at once.  So the run queues the slot 50 us
- *    ahead (THEAP_DEFER_ACTIVE).  The lateness is counted from that time, so it is less.
+ *    ahead (THEAP_DEFER).  The lateness is counted from that time, so it is less.
  *  - The program may have postponed the slot without a call.  If the run is so late that the new
  *    deadline has passed, too, the slot expires.  The lateness is counted from the old deadline, at
  *    which the slot was queued, so it is more.

@@ -84,22 +84,18 @@ void __theap_remove(struct theap_queue *queue, struct theap_timer *timer)
 }
 
 /*
- * To modify a timer, a CPU claims it: puts it into MODIFYING for a few stores.  If __theap_adjust()
- * has waited this long for the end of a claim, it leaves the timer out and goes on.
+ * To modify a timer, a CPU claims it: puts it into MODIFYING for a few stores.  If the owner has
+ * waited this long for the end of a claim, it goes on, and handles the timer THEAP_DEFER later.
  */
 #define THEAP_CLAIM_WAIT	NSEC_PER_USEC
 
-/*
- * If adjust could not requeue a timer, since another CPU kept it claimed (in MODIFYING), a run
- * begins this much later to requeue the timer.
+/**
+ * theap_claim_lasts - wait for a moment for another CPU to end its claim of a timer (MODIFYING)
+ * @until: 0 at the first call; that call sets it to the time at which the wait ends
+ *
+ * Return: whether the caller has waited THEAP_CLAIM_WAIT.
  */
-#define THEAP_CLAIM_DELAY	(50 * NSEC_PER_USEC)
-
-/*
- * Has the caller waited THEAP_CLAIM_WAIT for another CPU to end its claim of a timer (MODIFYING)?
- * *@until is 0 at the first call; that call sets it to the time at which the wait ends.
- */
-static bool theap_claim_lasts(u64 *until)
+bool theap_claim_lasts(u64 *until)
 {
 	u64 now = ktime_get_ns();
 
@@ -257,7 +253,7 @@ bool __theap_adjust(struct theap_queue *queue, unsigned int *quota)
  * @queue: locked by the caller
  * @quota: the most timers to handle; reduced by those handled
  *
- * Return: the timer at the top, which was WAITING.  NULL if the heap is empty, or if the quota is
+ * Return: the timer at the top, which was WAITING, or which another CPU has claimed.  NULL if the heap is empty, or if the quota is
  * used up.  Also NULL if a bulk extraction, which takes all due entries (extract.c), has not ended.
  */
 struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *quota)
@@ -285,9 +281,13 @@ struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *quota
 			break;
 		case THEAP_MODIFYING:
 			/*
-			 * Another CPU modifies the timer.  That is short, but other CPUs may modify
-			 * the timer next.  So each step of the wait uses the quota.
+			 * Another CPU modifies the timer.  No timer in the heap is due before the
+			 * key of this one.  So return it, and do not wait for the end of the claim.
+			 * But a manual clock must not advance to the key of a timer that may just
+			 * be stopped: wait.  Each step of the wait uses the quota.
 			 */
+			if (queue->clock != THEAP_MANUAL)
+				return timer;
 			theap_relax();
 			(*quota)--;
 			break;
@@ -306,7 +306,7 @@ struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *quota
  * The top of the heap does not show the deadlines of some timers: those in @drained, which adjust
  * has yet to requeue, and those below the holes of a bulk extraction (extract.c).  If there are
  * any, publish 0, so that a run begins at once.  If @claimed has timers, which other CPUs keep in
- * MODIFYING, publish at most the current time plus THEAP_CLAIM_DELAY; on a manual clock, 0.
+ * MODIFYING, publish at most the current time plus THEAP_DEFER; on a manual clock, 0.
  *
  * If the first deadline has become earlier, notify the watchdog before the lock is released.  After
  * the release, this CPU may get stuck before it arms the hrtimer.  Then the watchdog finds the
@@ -325,7 +325,7 @@ bool __theap_settle(struct theap_queue *queue)
 		first = theap_heap_at(&queue->heap, THEAP_TOP)->when;
 	if (queue->claimed)
 		first = min_t(s64, first, queue->clock == THEAP_MANUAL ? 0 :
-					  theap_queue_now(queue) + THEAP_CLAIM_DELAY);
+					  theap_queue_now(queue) + THEAP_DEFER);
 	WRITE_ONCE(queue->first, first);
 	if (theap_verify)
 		__theap_verify(queue);

@@ -12,6 +12,7 @@ bool __theap_adjust(struct theap_queue *queue, unsigned int *quota)
 	__must_hold(&queue->lock);
 struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *quota)
 	__must_hold(&queue->lock);
+bool theap_claim_lasts(u64 *until);
 void __theap_remove(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock);
 void __theap_requeue(struct theap_queue *queue, struct theap_timer *timer,

@@ -67,6 +67,12 @@
  */
 #define THEAP_BATCH		(IS_ENABLED(CONFIG_PREEMPT_RT) ? 16 : 64)
 
+/*
+ * If a run cannot handle a due timer yet, another run tries this many nanoseconds later.  There are
+ * two causes: another CPU has claimed the timer, or another run has yet to call its function.
+ */
+#define THEAP_DEFER		(50 * NSEC_PER_USEC)
+
 static_assert(THEAP_BATCH <= U8_MAX, "@active of a timer counts up to THEAP_BATCH");
 
 /*
@@ -237,12 +243,13 @@ struct theap_queue {
 	struct llist_node *claimed;	/* Q: drained timers that the owner could not handle,
 					 * since other CPUs had the timers in MODIFYING: it tries
 					 * them again soon */
-	s64 deferred;			/* Q: the time to which a run last deferred a due timer.
-					 * Two runs of a queue may be on at once: @run, and @stolen
-					 * on another CPU.  One of them defers a timer if the other
-					 * has yet to call the timer's function.  A sync (sync.c)
-					 * finds the next deadline.  It reads @deferred, since the
-					 * deferred timer is queued later than its deadline */
+	s64 deferred;			/* Q: the time to which a run last deferred a due timer,
+					 * for one of two reasons.  Another CPU has claimed the
+					 * timer.  Or two runs are on at once, @run, and @stolen on
+					 * another CPU, and the other run has yet to call the
+					 * timer's function.  A sync (sync.c) finds the next
+					 * deadline.  It reads @deferred, since the deferred timer
+					 * is queued later than its deadline */
 	s64 now;			/* q: the time of a manual clock; the writer also holds the
 					 * mutex of that clock */
 	struct theap_counters count;	/* q; but I for @notified and @deferred_notifications, and

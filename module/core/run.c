@@ -27,8 +27,8 @@
  * A run does not end after one batch if more timers are due: one more batch costs less than the
  * interrupt that would begin another run.  A run leaves due timers behind if it is throttled or,
  * with a manual clock, if a signal is pending.  With other clocks a run also leaves two kinds of
- * timers to a run 50 us later.  The first are deferred: another run has yet to call their
- * functions.  The second are timers of the inbox that another CPU keeps in state MODIFYING.
+ * timers to a run 50 us later: those whose functions another run has yet to call, and those that
+ * another CPU keeps in state MODIFYING.
  */
 #include <linux/ktime.h>
 #include <linux/lockdep.h>
@@ -103,7 +103,7 @@ static noinline void __theap_expire(struct theap_queue *queue, struct theap_run 
 	 * function must not run on two CPUs at once.
 	 */
 	if (theap_run_must_defer(run, timer)) {
-		queue->deferred = run->now + THEAP_DEFER_ACTIVE;
+		queue->deferred = run->now + THEAP_DEFER;
 		__theap_rekey(queue, timer, queue->deferred);
 		theap_running_to_waiting(&timer->status);
 		return;
@@ -199,6 +199,28 @@ static void __theap_run_waiting(struct theap_queue *queue, struct theap_run *run
 	__theap_expire(queue, run, timer);
 }
 
+/*
+ * Another CPU has claimed a due timer: wait for a moment.  If the claim lasts, the host may have
+ * stopped that CPU.  Then queue the timer a little later, so that other due timers do not wait.  On
+ * a manual clock, leave the timer where it is.  Each try of the caller takes 1 of the quota.
+ */
+static void __theap_defer_claimed(struct theap_queue *queue, struct theap_run *run,
+				  struct theap_timer *timer)
+	__must_hold(&queue->lock)
+{
+	u64 until = 0;
+
+	while (theap_status(&timer->status) == THEAP_MODIFYING) {
+		if (!theap_claim_lasts(&until))
+			continue;
+		if (queue->clock != THEAP_MANUAL) {
+			queue->deferred = run->now + THEAP_DEFER;
+			__theap_rekey(queue, timer, queue->deferred);
+		}
+		return;
+	}
+}
+
 /* Handle a timer whose heap entry, or bucket, is due: expire, requeue or remove it by its state. */
 static void __theap_run_one(struct theap_queue *queue, struct theap_run *run,
 			    struct theap_timer *timer)
@@ -220,11 +242,7 @@ static void __theap_run_one(struct theap_queue *queue, struct theap_run *run,
 		__theap_requeue(queue, timer, status);
 		break;
 	case THEAP_MODIFYING:
-		/*
-		 * Another CPU changes the timer: wait for a moment.  The caller then tries the
-		 * timer again.  Each try takes 1 of the quota of the batch, which bounds the wait.
-		 */
-		theap_relax();
+		__theap_defer_claimed(queue, run, timer);
 		break;
 	default:
 		WARN_ONCE(1, "timerheap: state %d in a heap\n", status);

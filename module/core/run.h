@@ -5,12 +5,6 @@
 
 #include "queue.h"
 
-/*
- * If the function of a due timer waits in the batch of another run, this run queues the timer
- * again, this many nanoseconds later.
- */
-#define THEAP_DEFER_ACTIVE	(50 * NSEC_PER_USEC)
-
 void theap_run_add_waker(struct theap_run *run, struct theap_waker *waker);
 bool __theap_run_begin(struct theap_queue *queue, struct theap_run *run)
 	__must_hold(&queue->lock);

@@ -82,15 +82,15 @@ static s64 __theap_sync_next(struct theap_queue *queue)
 	next = min(next, smp_load_acquire(&queue->stolen.least));
 	/*
 	 * If a due timer cannot expire yet, a run defers the timer: the run queues the timer at
-	 * @deferred, THEAP_DEFER_ACTIVE after the time of the run.  The timer's deadline may be
+	 * @deferred, THEAP_DEFER after the time of the run.  The timer's deadline may be
 	 * earlier than @next, so return 0.
 	 *
-	 * If @deferred is more than THEAP_DEFER_ACTIVE after now, the clock was stepped back after
+	 * If @deferred is more than THEAP_DEFER after now, the clock was stepped back after
 	 * the run.  Then the deferred timer may have expired before the step: ignore @deferred.  If
 	 * the timer is still queued at @deferred, the result may be later than its deadline.
 	 */
 	if (next <= queue->deferred &&
-	    queue->deferred - theap_queue_now(queue) <= THEAP_DEFER_ACTIVE)
+	    queue->deferred - theap_queue_now(queue) <= THEAP_DEFER)
 		next = 0;
 	return next;
 }

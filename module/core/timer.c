@@ -396,7 +396,11 @@ int theap_timer_schedule(struct theap_claim *claim, const struct theap_placement
 		return 0;
 
 	timer->nextwhen = when;
-	if (when < timer->when) {
+	/*
+	 * A run may just rekey the timer, if it is due, to THEAP_DEFER later (run.c).  If this read
+	 * misses that, the timer may expire up to THEAP_DEFER late.
+	 */
+	if (when < READ_ONCE(timer->when)) {
 		theap_timer_to_inbox(claim, when);
 		claim->to = THEAP_MODIFIED_EARLIER;
 	} else {

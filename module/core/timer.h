@@ -87,7 +87,8 @@ struct theap_timer_ops {
  * timer (state.h):
  *
  *	C  the code that has claimed the timer, or has it in another transient state
- *	L  as C, and under the lock of @queue
+ *	L  the lock of @queue, in a transient state of the timer.  The code that has claimed the
+ *	   timer, which holds no such lock, reads the field by READ_ONCE()
  *	Q  the lock of @queue, in any state of the timer
  *	R  the run of @queue that has expired the timer, until it has called the function
  */

@@ -147,6 +147,57 @@ static void queue_hrtimer_fires_once_for_stopped_timer(struct kunit *test)
 }
 
 /*
+ * While a CPU modifies a due timer, the timer is claimed: in MODIFYING.  The host may stop that
+ * CPU.  A run queues the claimed timer 50 us later, and expires the other due timers.
+ */
+static void queue_run_expires_timers_while_another_cpu_modifies_the_first_one(struct kunit *test)
+{
+	struct test_timer *t = test_timers(test, 3);
+	struct theap_queue *queue = test_queue();
+	struct theap_claim claim;
+	s64 now = test_now();
+	int i;
+
+	local_bh_disable();
+	for (i = 0; i < 3; i++)
+		test_start(&t[i], now + i);
+	theap_timer_claim(&t[0].timer, &claim);
+	theap_queue_run(queue);
+	KUNIT_EXPECT_EQ(test, t[0].called, 0);
+	KUNIT_EXPECT_EQ(test, t[1].called, 1);
+	KUNIT_EXPECT_EQ(test, t[2].called, 1);
+	KUNIT_EXPECT_EQ(test, queue->count.throttled, 0);
+	KUNIT_EXPECT_EQ(test, queue->first, t[0].timer.when);
+	KUNIT_EXPECT_LT(test, now, t[0].timer.when);
+	theap_timer_commit(&claim);
+	local_bh_enable();
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&t[0].called, 1));
+	KUNIT_EXPECT_EQ(test, t[0].early, 0);
+}
+
+/*
+ * A claimed timer at the top of the heap that is not due prolongs no run: the run ends, since no
+ * other timer of the heap is due before the key of the top.
+ */
+static void queue_run_ends_while_another_cpu_modifies_first_timer_that_is_not_due(
+	struct kunit *test)
+{
+	struct test_timer *t = test_timers(test, 1);
+	struct theap_queue *queue = test_queue();
+	struct theap_claim claim;
+	s64 deadline = test_now() + DAY;
+
+	local_bh_disable();
+	test_start(&t[0], deadline);
+	theap_timer_claim(&t[0].timer, &claim);
+	theap_queue_run(queue);
+	KUNIT_EXPECT_EQ(test, queue->count.throttled, 0);
+	KUNIT_EXPECT_EQ(test, queue->first, deadline);
+	theap_timer_commit(&claim);
+	local_bh_enable();
+}
+
+/*
  * A run that exceeds the CPU budget ends, and its queue is throttled: it begins no run for a time.
  * If nothing is due when the throttling ends, no run begins.  The interrupt that ends the
  * throttling is charged to the account of the queue, as the CPU time of runs is.  The lateness of
@@ -715,6 +766,8 @@ static struct kunit_case queue_cases[] = {
 	KUNIT_CASE(queue_stop_neither_removes_heap_entry_nor_disarms_hrtimer),
 	KUNIT_CASE(queue_postpone_does_not_change_heap_key_until_next_run),
 	KUNIT_CASE(queue_hrtimer_fires_once_for_stopped_timer),
+	KUNIT_CASE(queue_run_expires_timers_while_another_cpu_modifies_the_first_one),
+	KUNIT_CASE(queue_run_ends_while_another_cpu_modifies_first_timer_that_is_not_due),
 	KUNIT_CASE(queue_throttling_ends_without_run_if_nothing_is_due),
 	KUNIT_CASE(queue_modify_to_earliest_deadline_notifies_owning_cpu),
 	KUNIT_CASE(queue_ipis_are_charged_to_account_that_causes_them),

@@ -41,6 +41,9 @@
 #ifndef EXHAUSTED
 #define EXHAUSTED 0	/* how often, at most, adjust() ends early, at its limit of timers */
 #endif
+#ifndef DEFERRALS
+#define DEFERRALS 0	/* how often, at most, a run does not wait for the end of a claim */
+#endif
 
 #include "states.pml"
 
@@ -61,7 +64,7 @@ byte earliest = NEVER, first = NEVER
 /* Variables that the module does not have: for the assertions, and to bound the model. */
 byte wanted = NEVER	/* the deadline that the callers want; NEVER: not pending */
 byte callers_ended
-byte restarts = RESTARTS, repeats = REPEATS, exhausted = EXHAUSTED
+byte restarts = RESTARTS, repeats = REPEATS, exhausted = EXHAUSTED, deferrals = DEFERRALS
 byte idle_runs		/* successive runs that changed no timer; 0 after a start, modify, stop */
 bool in_function, no_run = true, freed
 
@@ -264,7 +267,8 @@ inline settle_release() { atomic { settle(); lock = false } }
 
 /*
  * Remove the timer if it was stopped, requeue it if it was modified.  At the end top_waiting
- * is true if the timer is WAITING.
+ * is true if the timer is WAITING.  Or it is true, and the timer is not due, if another process has
+ * claimed the timer: the run queues a due one a little later.  Then the clock must not end before.
  */
 inline clean() {
 	top_waiting = false;
@@ -277,6 +281,18 @@ inline clean() {
 		:: modified(s) -> requeue(s)
 		:: else -> assert(false)
 		fi
+	:: atomic { deferrals && in_heap && status == MODIFYING && (when > run_now || run_now < LAST) ->
+		deferrals--; top_waiting = true;
+		if
+		:: when <= run_now -> changed = true;
+#ifdef M_DEFER_UNKEYED
+			when = NEVER
+#else
+			when = run_now + 1
+#endif
+		:: else
+		fi };
+		break
 	od
 }
 
@@ -320,7 +336,7 @@ active proctype softirq() {
 end:	do
 	/*
 	 * If adjust() skips a timer that another process keeps claimed, the code begins a run
-	 * THEAP_CLAIM_DELAY later.  The model begins that run when the claim has ended.
+	 * THEAP_DEFER later.  The model begins that run when the claim has ended.
 	 */
 	:: atomic { min(first, earliest) <= now || (claimed && status != MODIFYING) -> no_run = false };
 		more = true;
