@@ -213,7 +213,14 @@ impl Shared {
 
     /// Stop the timer of a place.  If the functions of `time` share the driver, and this thread
     /// keeps fewer than `KEPT` places, keep the place for its next future.  Otherwise free it.
+    ///
+    /// In a child of `fork()`, forget the place: a thread of the parent may have held the lock of
+    /// the waiter during `fork()`, and no thread of the child releases that lock.
     pub(crate) fn free(&self, place: Place) {
+        if self.handle.library.fd() < 0 {
+            mem::forget(place);
+            return;
+        }
         place.timer.stop();
         // Drop the waker outside of all locks, since the drop may run code of the executor.
         drop(place.waiter.take());
@@ -491,6 +498,37 @@ mod tests {
 
     impl Wake for Ignore {
         fn wake(self: Arc<Self>) {}
+    }
+
+    extern "C" {
+        fn fork() -> i32;
+        fn waitpid(pid: i32, status: *mut i32, options: i32) -> i32;
+        fn alarm(seconds: u32) -> u32;
+        fn _exit(status: i32) -> !;
+    }
+
+    #[test]
+    fn child_of_fork_drops_future_without_lock_of_its_waiter() {
+        let driver = Driver::new(&Context::builder()).unwrap();
+        let place = driver.shared.place().unwrap();
+        let waiter = place.waiter.clone();
+        let state = lock(&waiter.state);
+        // SAFETY: the child only frees the place and ends.  If it waits for the lock, which the
+        // parent holds, the alarm ends it.
+        let child = unsafe { fork() };
+        if child == 0 {
+            // SAFETY: the function has no requirement.
+            unsafe { alarm(5) };
+            driver.shared.free(place);
+            // SAFETY: ends the child without destructors.
+            unsafe { _exit(42) }
+        }
+        drop(state);
+        let mut status = 0;
+        // SAFETY: `status` is valid for a write.
+        assert_eq!(unsafe { waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 42 << 8);
+        driver.shared.free(place);
     }
 
     #[test]
