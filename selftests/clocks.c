@@ -414,6 +414,8 @@ TEST_F(cancel_on_set, eventfd_is_signaled_for_step_before_its_registration)
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, clock_step(100 * SEC));
 	EXPECT_TRUE(system_readable(self->fd, LOST / MSEC));
+	/* Wait until the work item has run that would signal a registered eventfd. */
+	nap(50 * MSEC);
 	ASSERT_EQ(0, th_eventfd(self->fd, fd));
 	EXPECT_TRUE(system_readable(fd, 0));
 	EXPECT_EQ(-ECANCELED, read_event(self->fd));

@@ -166,7 +166,6 @@ static void queue_run_expires_timers_while_another_cpu_modifies_the_first_one(st
 	KUNIT_EXPECT_EQ(test, t[0].called, 0);
 	KUNIT_EXPECT_EQ(test, t[1].called, 1);
 	KUNIT_EXPECT_EQ(test, t[2].called, 1);
-	KUNIT_EXPECT_EQ(test, queue->count.throttled, 0);
 	KUNIT_EXPECT_EQ(test, queue->first, t[0].timer.when);
 	KUNIT_EXPECT_LT(test, now, t[0].timer.when);
 	theap_timer_commit(&claim);
@@ -175,26 +174,23 @@ static void queue_run_expires_timers_while_another_cpu_modifies_the_first_one(st
 	KUNIT_EXPECT_EQ(test, t[0].early, 0);
 }
 
-/*
- * A claimed timer at the top of the heap that is not due prolongs no run: the run ends, since no
- * other timer of the heap is due before the key of the top.
- */
-static void queue_run_ends_while_another_cpu_modifies_first_timer_that_is_not_due(
-	struct kunit *test)
+/* __theap_clean() returns a timer that another CPU has claimed, and does not wait. */
+static void queue_clean_returns_claimed_timer_and_does_not_wait(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
 	struct theap_queue *queue = test_queue();
+	struct theap_timer *top;
+	unsigned int quota = 4;
 	struct theap_claim claim;
-	s64 deadline = test_now() + DAY;
 
-	local_bh_disable();
-	test_start(&t[0], deadline);
-	theap_timer_claim(&t[0].timer, &claim);
-	theap_queue_run(queue);
-	KUNIT_EXPECT_EQ(test, queue->count.throttled, 0);
-	KUNIT_EXPECT_EQ(test, queue->first, deadline);
+	test_start(t, test_now() + DAY);
+	theap_timer_claim(&t->timer, &claim);
+	raw_spin_lock(&queue->lock);
+	top = __theap_clean(queue, &quota);
+	raw_spin_unlock(&queue->lock);
 	theap_timer_commit(&claim);
-	local_bh_enable();
+	KUNIT_EXPECT_PTR_EQ(test, top, &t->timer);
+	KUNIT_EXPECT_EQ(test, quota, 4);
 }
 
 /*
@@ -767,7 +763,7 @@ static struct kunit_case queue_cases[] = {
 	KUNIT_CASE(queue_postpone_does_not_change_heap_key_until_next_run),
 	KUNIT_CASE(queue_hrtimer_fires_once_for_stopped_timer),
 	KUNIT_CASE(queue_run_expires_timers_while_another_cpu_modifies_the_first_one),
-	KUNIT_CASE(queue_run_ends_while_another_cpu_modifies_first_timer_that_is_not_due),
+	KUNIT_CASE(queue_clean_returns_claimed_timer_and_does_not_wait),
 	KUNIT_CASE(queue_throttling_ends_without_run_if_nothing_is_due),
 	KUNIT_CASE(queue_modify_to_earliest_deadline_notifies_owning_cpu),
 	KUNIT_CASE(queue_ipis_are_charged_to_account_that_causes_them),

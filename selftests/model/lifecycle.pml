@@ -266,9 +266,10 @@ inline acquire() { atomic { !lock -> lock = true } }
 inline settle_release() { atomic { settle(); lock = false } }
 
 /*
- * Remove the timer if it was stopped, requeue it if it was modified.  At the end top_waiting
- * is true if the timer is WAITING.  Or it is true, and the timer is not due, if another process has
- * claimed the timer: the run queues a due one a little later.  Then the clock must not end before.
+ * Remove the timer if it was stopped, requeue it if it was modified.  At the end top_waiting is
+ * true if the timer is WAITING.  It is also true if another process has claimed the timer, and the
+ * run does not wait.  A due timer then gets the key run_now + 1.  The clock must reach that key.  So
+ * if the timer is due at LAST, the run waits.
  */
 inline clean() {
 	top_waiting = false;
@@ -281,7 +282,8 @@ inline clean() {
 		:: modified(s) -> requeue(s)
 		:: else -> assert(false)
 		fi
-	:: atomic { deferrals && in_heap && status == MODIFYING && (when > run_now || run_now < LAST) ->
+	:: atomic { deferrals && in_heap && status == MODIFYING &&
+		    (when > run_now || run_now < LAST) ->
 		deferrals--; top_waiting = true;
 		if
 		:: when <= run_now -> changed = true;
