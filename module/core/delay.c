@@ -27,7 +27,7 @@ static DEFINE_PER_CPU(struct rnd_state, theap_delay_random);
 
 /*
  * Delay one call in 8, at random, by 1 to delay_us microseconds, and by at most 1000.
- * Context: interrupts are off, since the caller has a timer in a state that acts as a lock, or holds
+ * Context: interrupts are off.  The caller has a timer in a state that acts as a lock, or it holds
  * the lock of a ring.
  */
 void __theap_delay(void)

@@ -11,9 +11,9 @@
  *  - A slot with slack is queued later than its deadline.  A periodic slot whose last event is
  *    unread is queued later, too: the kernel checks it less often (slot.c).  The lateness is
  *    counted from the time at which the slot is queued, so it is less.
- *  - A run may find a slot due again while a run on another CPU has yet to report the last expiry
- *    of that slot.  Two CPUs must not report one slot at once.  So the run queues the slot 50 us
- *    ahead (THEAP_DEFER).  The lateness is counted from that time, so it is less.
+ *  - A run may find a slot due that it cannot expire yet: a run on another CPU has yet to report
+ *    the last expiry of that slot, or another CPU has claimed its timer.  So the run queues the
+ *    slot 50 us ahead (THEAP_DEFER).  The lateness is counted from that time, so it is less.
  *  - The program may have postponed the slot without a call.  If the run is so late that the new
  *    deadline has passed, too, the slot expires.  The lateness is counted from the old deadline, at
  *    which the slot was queued, so it is more.

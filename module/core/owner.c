@@ -253,8 +253,9 @@ bool __theap_adjust(struct theap_queue *queue, unsigned int *quota)
  * @queue: locked by the caller
  * @quota: the most timers to handle; reduced by those handled
  *
- * Return: the timer at the top, which was WAITING, or which another CPU has claimed.  NULL if the heap is empty, or if the quota is
- * used up.  Also NULL if a bulk extraction, which takes all due entries (extract.c), has not ended.
+ * Return: the timer at the top, which was WAITING, or which another CPU has claimed.  NULL if the
+ * heap is empty, or if the quota is used up.  Also NULL if a bulk extraction, which takes all due
+ * entries (extract.c), has not ended.
  */
 struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *quota)
 {
@@ -281,8 +282,8 @@ struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *quota
 			break;
 		case THEAP_MODIFYING:
 			/*
-			 * Another CPU modifies the timer.  No timer in the heap is due before the
-			 * key of this one.  So return it, and do not wait for the end of the claim.
+			 * Another CPU modifies the timer.  No heap entry has an earlier key.  So
+			 * return the timer, and do not wait for the end of the claim.
 			 * But a manual clock must not advance to the key of a timer that may just
 			 * be stopped: wait.  Each step of the wait uses the quota.
 			 */

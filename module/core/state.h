@@ -16,13 +16,15 @@
  *	REMOVED			no				yes	any CPU
  *	MODIFYING		yes or no			no	the code that claimed it
  *	MODIFIED_EARLIER	yes, mostly after its deadline	yes	any CPU
- *	MODIFIED_LATER		yes, at or before its deadline	yes	any CPU
+ *	MODIFIED_LATER		yes, mostly not after it	yes	any CPU
  *	MOVING			yes				no	the owner
  *
  * "Changed by" names the code that may move a timer out of the state.  To claim a timer is to move
- * it to MODIFYING: then no other code changes the timer until the claim ends.  A timer in WAITING
- * is queued after its deadline if another run has yet to call its function for an earlier expiry
- * (__theap_expire() in run.c).
+ * it to MODIFYING: then no other code changes the timer until the claim ends.
+ *
+ * A timer in WAITING or MODIFIED_LATER may be queued after its deadline, by up to THEAP_DEFER, for
+ * one of two reasons.  Another run has yet to call its function for an earlier expiry.  Or a run
+ * has found the timer due while another CPU had claimed it (run.c).
  *
  * A timer is queued if it has a heap entry of its own, or if it is in a bucket (bucket.c).
  * A bucket has a heap entry until it is empty.  An early bucket is due before the deadlines of its

@@ -23,8 +23,10 @@
  * sets @least, in one hold of the lock.  So each timer whose function is still to be called counts
  * in at least one of the three rows.
  *
- * One run may find a timer due whose function the other run has yet to call.  It defers the timer:
- * it queues the timer at a time later than its deadline (__theap_expire() in run.c):
+ * A run may defer a due timer, for one of two reasons.  The other run of the queue has yet to call
+ * the timer's function.  Or another CPU has claimed the timer: it is changing the timer.  To defer
+ * the timer is to queue it at a time later than its deadline (__theap_expire() and
+ * __theap_defer_claimed() in run.c).  An example of the first reason:
  *
  *	owning CPU			thief				sync
  *	  has a periodic timer in

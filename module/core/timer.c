@@ -233,9 +233,10 @@ static struct theap_queue *theap_timer_target(const struct theap_timer *timer,
  *
  * A queue is not settled (owner.h) if, for example, the timer at the top of its heap is stopped or
  * modified.  If the queue is not settled, call __theap_clean(), which removes stopped timers from
- * the top, and requeues modified ones.  Do that before the push: if the claimed timer were at the
- * top already, the call would wait for the claim.  If the queue was settled, publish the first
- * deadline again only if the push has made it earlier than @first, the published one.
+ * the top, and requeues modified ones.  Do that before the push: on a manual clock, the call would
+ * wait for the claim if the claimed timer were at the top already.  If the queue was settled,
+ * publish the first deadline again only if the push has made it earlier than @first, the published
+ * one.
  */
 static void __theap_timer_enqueue(struct theap_claim *claim, struct theap_queue *queue, s64 when)
 	__must_hold(&queue->lock)
@@ -397,8 +398,9 @@ int theap_timer_schedule(struct theap_claim *claim, const struct theap_placement
 
 	timer->nextwhen = when;
 	/*
-	 * A run may just rekey the timer, if it is due, to THEAP_DEFER later (run.c).  If this read
-	 * misses that, the timer may expire up to THEAP_DEFER late.
+	 * If the timer is due, a run may rekey it at this moment, to THEAP_DEFER after the current
+	 * time (run.c).  If this read misses the new key, the timer may expire up to THEAP_DEFER
+	 * late.
 	 */
 	if (when < READ_ONCE(timer->when)) {
 		theap_timer_to_inbox(claim, when);

@@ -19,8 +19,8 @@
  *	  unlock				  if the ring has entries, signal
  *
  * If the run finds NULL, its unlock comes before the lock of EVENTFD.  So EVENTFD sees
- * the entries and signals the eventfd itself.  The same holds for a clock step, which a work item
- * reports in place of the run.
+ * the entries and signals the eventfd itself.  The same holds for a clock step: a work item then
+ * takes the place of the run.
  */
 #include <linux/eventfd.h>
 

@@ -68,7 +68,8 @@ struct theap_ring {
 					 * number of entries */
 	u32 tail;			/* l: entries added, modulo 2^32; shared->tail is a copy */
 	raw_spinlock_t lock;		/* held for the three stores of theap_ring_put(), to find a
-					 * page, or while theap_ring_grow() copies 256 entries */
+					 * page, to read the total, or while theap_ring_grow()
+					 * copies 256 entries */
 };
 
 u64 theap_ring_bytes(u32 slots);

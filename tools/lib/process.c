@@ -583,7 +583,11 @@ static bool take_step(struct timerheap *th)
 	if (!p->report || !lock(th))
 		return false;
 	stepped = p->stepped;
-	/* Let this report include the steps since then: their notice would set @stepped again. */
+	/*
+	 * Arm the descriptor before @stepped is cleared.  This takes the notice of each step since
+	 * @stepped was set, so this report includes these steps.  Otherwise a later call of
+	 * __timerheap_wake_at() would take the notice, and set @stepped again.
+	 */
 	if (stepped)
 		__timerheap_wake_at(th, 1);
 	p->stepped = false;

@@ -334,8 +334,8 @@ static inline bool __timerheap_needs_kick(const struct timerheap_slot *slot, uin
  * expires at its old deadline during timerheap_arm(), the expiry may already use the new period.  A
  * program that changes a pending one-shot timer to a periodic one, and must know which of the two
  * expired, stops the timer first.
- * Return: a combination of TIMERHEAP_WAS_PENDING and TIMERHEAP_MUST_KICK, or 0, plus 4 for each
- * expiration of the former arming that the function has discarded, for at most 2^30 - 1 of them.
+ * Return: TIMERHEAP_WAS_PENDING, TIMERHEAP_MUST_KICK, both or neither, plus 4 for each discarded
+ * expiration of the former arming.  The function counts at most 2^30 - 1 of these expirations.
  */
 static inline unsigned int timerheap_arm(struct timerheap *th, uint32_t slot,
 					 uint64_t deadline, uint64_t period)
