@@ -198,8 +198,10 @@ struct theap_queue *theap_queue_for(const struct theap_placement *placement)
  * @account: charged for its memory, and for the CPU time of its runs unless the clock is manual
  * @bit:     its bit of @nonempty of @account; THEAP_NO_BIT: it is not in @queues of @account
  *
- * No CPU drives the queue yet.  The queue of a manual clock has no hrtimer.  Its @armed is S64_MIN,
- * so no deadline is earlier than @armed, and no CPU is notified to arm an hrtimer.
+ * No CPU drives the queue yet.  @armed of the queue is THEAP_NEVER: no hrtimer is armed.
+ *
+ * Exception: the queue of a manual clock never has an hrtimer.  So @armed of that queue is S64_MIN.
+ * No deadline is earlier than S64_MIN, so no start notifies a CPU to arm an hrtimer.
  */
 void theap_queue_init(struct theap_queue *queue, enum theap_clock clock,
 		      struct theap_account *account, unsigned int bit)

@@ -94,7 +94,7 @@ static void early_bucket_gets_timer_only_if_queue_is_crowded_and_deadline_far(st
  * Timers with slack share a bucket that is due at their rounded deadline.  A timer with slack gets
  * such a bucket even if its deadline fits an early bucket, which is due before its timers.
  */
-static void early_timer_with_slack_gets_slack_bucket_not_early_bucket(struct kunit *test)
+static void early_bucket_timer_with_slack_gets_slack_bucket_not_early_bucket(struct kunit *test)
 {
 	struct test_timer *t = test_crowd(test, 2);
 	s64 deadline = test_now() + FAR;
@@ -144,7 +144,7 @@ static void early_bucket_timers_expire_once_and_not_before_deadline(struct kunit
  * another to a far deadline.  When the bucket is due, the first timer is dequeued, and the other
  * moves to another early bucket.  Neither gets a heap entry of its own.
  */
-static void early_timer_stopped_or_postponed_in_its_bucket_gets_no_heap_entry(struct kunit *test)
+static void early_bucket_timer_stopped_or_postponed_in_it_gets_no_heap_entry(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_crowd(test, 3);
@@ -272,7 +272,7 @@ static const struct theap_timer_ops postponing_ops = {
  * When an early bucket is due, before its timers, the expiry run calls check() of each of them.  If
  * check() returns a deadline that is far ahead, the timer moves to another early bucket.
  */
-static void early_timer_moves_to_another_early_bucket_if_check_postpones_it(struct kunit *test)
+static void early_bucket_timer_changes_bucket_if_check_postpones_it(struct kunit *test)
 {
 	struct test_timer *t = test_crowd(test, 1);
 	s64 deadline = test_now() + FAR;
@@ -303,7 +303,7 @@ static const struct theap_timer_ops stopped_ops = {
 	.check = stopped_check, .expire = postponing_expire,
 };
 
-static void early_timer_is_dequeued_if_its_operations_return_no_next_deadline(struct kunit *test)
+static void early_bucket_timer_without_next_deadline_is_dequeued(struct kunit *test)
 {
 	struct test_timer *t = test_crowd(test, 1);
 
@@ -363,7 +363,7 @@ static void early_bucket_gets_timer_queued_after_expiry_for_check_far_ahead(stru
  * Each timer of the test is alone in an early bucket, which is due before the timer.  The run
  * begins so late that all timers are due.  They expire in the order of their deadlines.
  */
-static void early_timers_each_in_own_bucket_expire_in_order_if_run_is_late(struct kunit *test)
+static void early_bucket_timers_each_alone_expire_in_order_if_run_is_late(struct kunit *test)
 {
 	const unsigned int nr = IN_ORDER;
 	struct test_timer *t = test_crowd(test, nr + 1);
@@ -406,7 +406,7 @@ static void early_timers_each_in_own_bucket_expire_in_order_if_run_is_late(struc
  * timers.  If the queue has few, a call that starts a timer lets the queue allocate more.
  * theap_buckets_trim() frees none of these spare buckets.
  */
-static void early_queue_of_many_timers_keeps_spare_buckets_after_trim(struct kunit *test)
+static void early_bucket_queue_of_many_timers_keeps_spare_buckets_after_trim(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_crowd(test, 2000);
@@ -433,8 +433,11 @@ static void early_queue_of_many_timers_keeps_spare_buckets_after_trim(struct kun
 	KUNIT_EXPECT_EQ(test, queue->buckets.nr - queue->buckets.used, before);
 }
 
-/* A slack that was set after the start does not apply to the deadline of that start. */
-static void early_timer_deadline_ignores_slack_set_after_start(struct kunit *test)
+/*
+ * A timer in an early bucket has no slack at its start.  Then the test sets a slack.  That slack
+ * does not round the deadline of the start.
+ */
+static void early_bucket_timer_keeps_deadline_if_slack_is_set_after_start(struct kunit *test)
 {
 	struct test_timer *t = test_crowd(test, 1);
 	s64 deadline = test_now() + FAR;
@@ -489,7 +492,7 @@ static void start_and_move(struct test_timer *t, unsigned int nr, s64 at)
  * timer has the same deadline as the one that left just before.  Then the timer gets a bucket that
  * is due at that deadline, as t[1] and t[2] do.
  */
-static void early_timer_leaving_bucket_after_one_with_same_deadline_gets_another(struct kunit *test)
+static void early_bucket_timer_with_deadline_of_previous_one_gets_near_bucket(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_crowd(test, 5);
@@ -518,7 +521,7 @@ static void early_timer_leaving_bucket_after_one_with_same_deadline_gets_another
  * (unused) buckets are left, each such timer gets its own heap entry, even if the deadlines are
  * equal.  The spare buckets are kept for timers with far deadlines.
  */
-static void early_timers_due_soon_get_no_bucket_if_few_buckets_are_spare(struct kunit *test)
+static void early_bucket_timers_due_soon_get_no_bucket_if_few_buckets_are_spare(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_crowd(test, 2);
@@ -624,7 +627,7 @@ static void run_batch(struct theap_queue *queue)
  * Meanwhile a program may move a timer that is still in the bucket to a near deadline.  The next
  * batch after that deadline expires the timer.
  */
-static void early_timer_moved_earlier_in_due_bucket_expires_in_next_batch(struct kunit *test)
+static void early_bucket_timer_moved_earlier_in_due_bucket_expires_in_next_batch(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	unsigned int i, nr = 10 * THEAP_BATCH;
@@ -651,7 +654,7 @@ static void early_timer_moved_earlier_in_due_bucket_expires_in_next_batch(struct
  * be more than a batch expires.  Until all have expired, @first of the queue, its first deadline,
  * is not later than their deadline.
  */
-static void early_first_deadline_is_not_later_than_deadlines_of_unexpired_timers(struct kunit *test)
+static void early_bucket_queue_has_first_deadline_not_later_than_its_timers(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	unsigned int i, nr = 10 * THEAP_BATCH;
@@ -700,30 +703,30 @@ static void early_bucket_in_late_run_delays_no_timer_with_earlier_deadline(struc
 static struct kunit_case early_cases[] = {
 	KUNIT_CASE(early_bucket_is_due_before_deadlines_of_its_timers),
 	KUNIT_CASE(early_bucket_gets_timer_only_if_queue_is_crowded_and_deadline_far),
-	KUNIT_CASE(early_timer_with_slack_gets_slack_bucket_not_early_bucket),
+	KUNIT_CASE(early_bucket_timer_with_slack_gets_slack_bucket_not_early_bucket),
 	KUNIT_CASE(early_bucket_timers_expire_once_and_not_before_deadline),
-	KUNIT_CASE(early_timer_stopped_or_postponed_in_its_bucket_gets_no_heap_entry),
+	KUNIT_CASE(early_bucket_timer_stopped_or_postponed_in_it_gets_no_heap_entry),
 	KUNIT_CASE(early_bucket_keeps_timer_unless_new_deadline_is_before_its_range),
 	KUNIT_CASE(early_bucket_timers_expire_in_order_of_deadlines_if_run_is_late),
 	KUNIT_CASE(early_bucket_that_became_spare_gets_timer_only_with_new_heap_entry),
-	KUNIT_CASE(early_timer_moves_to_another_early_bucket_if_check_postpones_it),
-	KUNIT_CASE(early_timer_is_dequeued_if_its_operations_return_no_next_deadline),
+	KUNIT_CASE(early_bucket_timer_changes_bucket_if_check_postpones_it),
+	KUNIT_CASE(early_bucket_timer_without_next_deadline_is_dequeued),
 	KUNIT_CASE(early_bucket_gets_timer_queued_after_expiry_for_check_far_ahead),
-	KUNIT_CASE(early_timers_each_in_own_bucket_expire_in_order_if_run_is_late),
-	KUNIT_CASE(early_queue_of_many_timers_keeps_spare_buckets_after_trim),
-	KUNIT_CASE(early_timer_deadline_ignores_slack_set_after_start),
-	KUNIT_CASE(early_timer_leaving_bucket_after_one_with_same_deadline_gets_another),
-	KUNIT_CASE(early_timers_due_soon_get_no_bucket_if_few_buckets_are_spare),
+	KUNIT_CASE(early_bucket_timers_each_alone_expire_in_order_if_run_is_late),
+	KUNIT_CASE(early_bucket_queue_of_many_timers_keeps_spare_buckets_after_trim),
+	KUNIT_CASE(early_bucket_timer_keeps_deadline_if_slack_is_set_after_start),
+	KUNIT_CASE(early_bucket_timer_with_deadline_of_previous_one_gets_near_bucket),
+	KUNIT_CASE(early_bucket_timers_due_soon_get_no_bucket_if_few_buckets_are_spare),
 	KUNIT_CASE(early_bucket_with_many_timers_delays_no_due_timer_outside_it),
 	KUNIT_CASE(early_bucket_that_is_due_gets_no_more_timers),
-	KUNIT_CASE(early_timer_moved_earlier_in_due_bucket_expires_in_next_batch),
-	KUNIT_CASE(early_first_deadline_is_not_later_than_deadlines_of_unexpired_timers),
+	KUNIT_CASE(early_bucket_timer_moved_earlier_in_due_bucket_expires_in_next_batch),
+	KUNIT_CASE(early_bucket_queue_has_first_deadline_not_later_than_its_timers),
 	KUNIT_CASE(early_bucket_in_late_run_delays_no_timer_with_earlier_deadline),
 	{}
 };
 
 static struct kunit_suite early_suite = {
-	.name = "early",
+	.name = "early_bucket",
 	.init = core_test_init,
 	.test_cases = early_cases,
 };

@@ -123,8 +123,9 @@ func (d *kernelDevice) unmap() {
 	}
 }
 
-// kick implements device.kick: it makes the call KICK, and the kernel checks the slot.  A signal
-// may end KICK without an error before that check.  Then call.done is 0, and kick repeats KICK.
+// kick implements device.kick: it makes the call KICK, and the kernel checks the slot.  By
+// TIMERHEAP_IOC_KICK(2), a signal may end KICK early without an error.  So kick repeats KICK while
+// call.done is 0.  The present module ends KICK early only after the check of at least one slot.
 func (d *kernelDevice) kick(number *uint32) error {
 	for {
 		// The kernel reads the slot's number at this address.  The number is a field of a
