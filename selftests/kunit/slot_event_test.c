@@ -135,10 +135,10 @@ static void slot_event_is_discarded_by_stop_or_by_start_of_idle_slot(struct kuni
 }
 
 /*
- * A stop, a start and an expiry may interrupt a reader.  Then the reader gets the event of the
- * second arming, with the user data of that arming.
+ * While a reader takes an event, a stop, a start and an expiry of the slot may happen.  Then the
+ * reader gets the event of the second arming, with the user data of that arming.
  */
-static void slot_event_has_user_data_of_second_arming_if_read_is_interrupted(struct kunit *test)
+static void slot_event_has_user_data_of_arming_that_expires_during_take(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = test_slot(st);
@@ -264,7 +264,7 @@ static struct kunit_case slot_event_cases[] = {
 	KUNIT_CASE(slot_event_start_at_past_deadline_makes_event_before_it_returns),
 	KUNIT_CASE(slot_event_put_back_can_be_read_again),
 	KUNIT_CASE(slot_event_is_discarded_by_stop_or_by_start_of_idle_slot),
-	KUNIT_CASE(slot_event_has_user_data_of_second_arming_if_read_is_interrupted),
+	KUNIT_CASE(slot_event_has_user_data_of_arming_that_expires_during_take),
 	KUNIT_CASE(slot_event_is_not_lost_if_compare_and_exchange_of_reader_fails),
 	KUNIT_CASE(slot_event_take_by_read_ends_back_off_of_ticker),
 	KUNIT_CASE(slot_event_reader_ends_back_off_that_ticker_begins_during_the_read),
