@@ -75,8 +75,9 @@ inline exchange_word(number, is_discarded, is_reading) {
  */
 
 /*
- * Discard the expirations that the reader has not taken.  No check of the arming that the caller
- * has ended is running.  A check of an arming that the second program has begun may be running.
+ * Discard the expirations that the reader has not taken.  With one program, no check of the slot is
+ * running.  With two programs, the kernel may be checking the slot in stop() or start(): the other
+ * program may have begun an arming meanwhile.  In stop_by_call(), the claim excludes each check.
  */
 inline discard_unread() {
 	do
