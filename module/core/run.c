@@ -28,8 +28,8 @@
  * A run does not end after one batch if more timers are due: one more batch costs less than the
  * interrupt that would begin another run.  A run leaves due timers behind if it is throttled or,
  * with a manual clock, if a signal is pending.  With other clocks a run also leaves two kinds of
- * timers to a run 50 us later: those whose functions another run has yet to call, and those that
- * another CPU keeps in state MODIFYING.
+ * timers to a run 50 us later: those for which another run has yet to call the function, and those
+ * that another CPU keeps in state MODIFYING.
  */
 #include <linux/ktime.h>
 #include <linux/lockdep.h>
