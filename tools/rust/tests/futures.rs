@@ -55,39 +55,6 @@ impl Future for YieldOnce {
     }
 }
 
-extern "C" {
-    fn fork() -> i32;
-    fn waitpid(pid: i32, status: *mut i32, options: i32) -> i32;
-    fn alarm(seconds: u32) -> u32;
-    fn _exit(status: i32) -> !;
-}
-
-#[test]
-fn pending_future_panics_in_child_of_fork() {
-    let driver = Driver::new(&manual()).unwrap();
-    let mut sleep = driver.sleep(at(100)).unwrap();
-    let mut ticks = driver.interval(at(100), MSEC).unwrap();
-    let waker = Waker::from(wakes());
-    let mut poller = Poller::from_waker(&waker);
-    assert!(Pin::new(&mut sleep).poll(&mut poller).is_pending());
-    assert!(ticks.poll_tick(&mut poller).is_pending());
-    // SAFETY: the child uses no lock that another thread of this process may have locked.  If the
-    // child does so after all, the alarm ends the child.
-    let child = unsafe { fork() };
-    if child == 0 {
-        // SAFETY: the function has no requirement.
-        unsafe { alarm(20) };
-        let slept = catch_unwind(AssertUnwindSafe(|| Pin::new(&mut sleep).poll(&mut poller)));
-        let ticked = catch_unwind(AssertUnwindSafe(|| ticks.poll_tick(&mut poller)));
-        // SAFETY: ends the child without destructors.
-        unsafe { _exit(if slept.is_err() && ticked.is_err() { 42 } else { 1 }) }
-    }
-    let mut status = 0;
-    // SAFETY: `status` is valid for a write.
-    assert_eq!(unsafe { waitpid(child, &mut status, 0) }, child);
-    assert_eq!(status, 42 << 8);
-}
-
 #[test]
 fn sleep_is_not_ready_before_its_deadline() {
     let begin = Instant::now();
