@@ -41,7 +41,7 @@ static void tickers_with_equal_next_deadlines_share_a_bucket_except_the_first(st
 	unsigned int i, shared = 0;
 	s64 now;
 
-	/* The start of t[3], into an early bucket, requests spare buckets.  Allocate them. */
+	/* The start of t[3], into an early bucket, sets @wanted.  Allocate spare buckets. */
 	test_start_slack(&t[3], test_now() + DAY, 0);
 	test_get_spare_buckets(test, test_queue());
 	local_bh_disable();
@@ -68,11 +68,11 @@ static void tickers_with_equal_next_deadlines_share_a_bucket_except_the_first(st
 
 /*
  * If tickers could share a bucket, but few buckets are spare, the next start lets the queue
- * allocate buckets.  The spare buckets are kept for timers with far deadlines.  The tickers do not
- * request early buckets, which are due before their timers: the deadlines of the tickers are too
- * near.  So only the equal deadlines can cause the request.
+ * allocate buckets: the flag @wanted of the queue is set.  The spare buckets are kept for timers
+ * with far deadlines.  The deadlines of the tickers are too near for early buckets, which are due
+ * before their timers.  So only the equal deadlines can set @wanted.
  */
-static void tickers_with_equal_next_deadlines_request_buckets_if_few_are_spare(struct kunit *test)
+static void tickers_with_equal_deadlines_let_next_start_allocate_buckets(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_crowd(test, 3);
@@ -80,8 +80,8 @@ static void tickers_with_equal_next_deadlines_request_buckets_if_few_are_spare(s
 	s64 now;
 
 	/*
-	 * test_crowd() has started timers, and these starts have requested buckets by setting
-	 * @wanted.  Clear @wanted, and check that the periodic timers set it, too.
+	 * test_crowd() has started timers, and these starts have set @wanted.  Clear @wanted, and
+	 * check that the periodic timers set it, too.
 	 */
 	queue->buckets.wanted = false;
 	local_bh_disable();
@@ -102,10 +102,11 @@ static void tickers_with_equal_next_deadlines_request_buckets_if_few_are_spare(s
 }
 
 /*
- * In a small queue, tickers with equal deadlines request no bucket, since a bucket would save
- * little.  The queue has no bucket here, so each ticker gets a heap entry.
+ * In a queue with few timers, equal deadlines of tickers do not set the queue's flag @wanted, which
+ * lets the next start allocate buckets: a bucket would save little.  The queue has no bucket here,
+ * so each ticker gets a heap entry.
  */
-static void tickers_with_equal_next_deadlines_in_small_queue_request_no_bucket(struct kunit *test)
+static void tickers_with_equal_deadlines_let_small_queue_allocate_no_buckets(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 3);
@@ -130,8 +131,8 @@ static void tickers_with_equal_next_deadlines_in_small_queue_request_no_bucket(s
 static struct kunit_case ticker_cases[] = {
 	KUNIT_CASE(ticker_has_one_run_per_period),
 	KUNIT_CASE(tickers_with_equal_next_deadlines_share_a_bucket_except_the_first),
-	KUNIT_CASE(tickers_with_equal_next_deadlines_request_buckets_if_few_are_spare),
-	KUNIT_CASE(tickers_with_equal_next_deadlines_in_small_queue_request_no_bucket),
+	KUNIT_CASE(tickers_with_equal_deadlines_let_next_start_allocate_buckets),
+	KUNIT_CASE(tickers_with_equal_deadlines_let_small_queue_allocate_no_buckets),
 	{}
 };
 
