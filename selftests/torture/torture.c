@@ -22,8 +22,8 @@
  * This must hold at any time:
  *
  * - no timer expires before its deadline;
- * - no timer is queued later than its slack allows, unless the core has deferred the timer.  The
- *   core does so only if the timer's function has not yet ended for an earlier expiry;
+ * - no timer is queued later than its slack allows, unless the core may have deferred the timer
+ *   (see @deferrable);
  * - the function of a timer never runs on two CPUs at once, and does not run after
  *   theap_timer_stop_sync() has returned.
  *
@@ -96,7 +96,10 @@ struct torture_timer {
 	struct counts counts;		/* S, but @called is F */
 	atomic_t stopped;		/* stops by theap_timer_stop(); @counts has other stops */
 	atomic_t in_function;		/* 1 while the function is running */
-	s64 ended;			/* F: when the function last ended, on the timer's clock */
+	bool deferrable;		/* S: the core may defer the timer, for one of two reasons.
+					 * At the start, a call of the function for an earlier
+					 * expiry was pending or under way.  Or the start has
+					 * enqueued the timer while it was claimed */
 	bool dying;			/* set: the function must not start the timer */
 	struct rnd_state random;	/* F */
 };
@@ -165,27 +168,6 @@ static s64 random_slack(struct rnd_state *random)
 }
 
 /*
- * If another expiry run is calling the function of a due timer, or has yet to call it, the core
- * defers the timer: the function must not run on two CPUs at once.  In the heap, the deferred timer
- * is due this much after the time of the current run.
- */
-#define DEFERRED_BY	(50 * NSEC_PER_USEC)
-
-/*
- * Return: whether the core may have deferred a timer, which expires now, to @when.  If so, a call
- * of the timer's function had not ended at the time of the deferral, @when - DEFERRED_BY.  That
- * call has ended since, or the core would defer the timer again.  So @ended, the time at which the
- * function last ended, is not before the deferral.  On a clock that can be stepped, the two times
- * cannot be compared.  For such a clock, return whether any call of the function has ended.
- */
-static bool torture_timer_deferred(const struct torture_timer *t, s64 when)
-{
-	if (t->clock == THEAP_REALTIME || t->clock == THEAP_TAI)
-		return t->ended;
-	return t->ended >= when - DEFERRED_BY;
-}
-
-/*
  * The expire() operation of a timer, whose state is RUNNING: check and count the expiry.
  * Return: the next deadline of a periodic timer; 0: there is none.
  */
@@ -204,8 +186,7 @@ static s64 torture_timer_expire(struct theap_timer *timer, s64 now, struct theap
 
 	CHECK(t->alive == ALIVE, "a freed timer expires");
 	CHECK(now >= t->deadline, "a timer is early");
-	CHECK(when >= t->deadline &&
-	      (when - t->deadline <= t->slack || torture_timer_deferred(t, when)),
+	CHECK(when >= t->deadline && (when - t->deadline <= t->slack || t->deferrable),
 	      "a timer is queued later than its slack allows");
 	t->counts.expired++;
 	t->counts.in_bucket += theap_list_has(&timer->queue->heap, &timer->node);
@@ -213,6 +194,7 @@ static s64 torture_timer_expire(struct theap_timer *timer, s64 now, struct theap
 	if (!t->period || READ_ONCE(stopping))
 		return 0;
 	t->deadline = theap_forward(t->deadline, t->period, now, &missed);
+	t->deferrable = true;
 	t->counts.started++;
 	return t->deadline;
 }
@@ -228,6 +210,14 @@ static void torture_timer_start(struct torture_timer *t, struct rnd_state *rando
 	theap_timer_schedule(&claim, &theap_default_placement[t->clock], deadline);
 	t->deadline = deadline;
 	t->slack = slack;
+	/*
+	 * A run defers a due timer in two cases.  A call of the timer's function is pending or
+	 * under way: @active counts these calls.  If it is 0 now, it stays 0 until this start has
+	 * expired.  Or the timer is claimed for long.  Until the commit, only a timer that
+	 * theap_timer_schedule() has enqueued keeps the time to which a run defers it: the others
+	 * are modified, and a run requeues them.  Pairs with the release in run.c.
+	 */
+	t->deferrable = claim.to == THEAP_WAITING || smp_load_acquire(&t->timer.active);
 	t->period = random_below(random, 8) ? 0 :
 		    (s64)(1 + random_below(random, 20)) * NSEC_PER_MSEC;
 	t->counts.started++;
@@ -268,7 +258,6 @@ static void torture_timer_function(struct theap_timer *timer, struct theap_run *
 		torture_timer_start(t, &t->random);
 	if (!random_below(&t->random, 16))
 		udelay(random_below(&t->random, 50));
-	t->ended = theap_clock_read(t->clock);
 	atomic_set_release(&t->in_function, 0);
 }
 
@@ -408,17 +397,14 @@ static int torture_thread(void *unused)
 	return 0;
 }
 
-/* Return: whether a timer is still pending more than 1 ms after its deadline plus slack. */
+/*
+ * Return: whether a timer is still pending more than 1 ms after its deadline plus slack.  Do not
+ * claim the timer: a run would defer it, and torture_timer_expire() would find it queued too late.
+ */
 static bool overdue(struct torture_timer *t)
 {
-	struct theap_claim claim;
-	bool late;
-
-	theap_timer_claim(&t->timer, &claim);
-	late = theap_status_is_pending(claim.from) &&
-	       t->deadline + t->slack < theap_clock_read(t->clock) - NSEC_PER_MSEC;
-	theap_timer_commit(&claim);
-	return late;
+	return theap_status_is_pending(theap_status(&t->timer.status)) &&
+	       data_race(t->deadline + t->slack) < theap_clock_read(t->clock) - NSEC_PER_MSEC;
 }
 
 /* Check that all due timers expire.  All threads have stopped, and @stopping is set. */
