@@ -83,26 +83,55 @@ void __theap_remove(struct theap_queue *queue, struct theap_timer *timer)
 	theap_removing_to_removed(&timer->status);
 }
 
+/**
+ * __theap_defer - queue a timer a moment later, since the owner cannot handle it now
+ * @queue: locked by the caller
+ * @timer: queued in @queue; locked by a transient state, which may be the claim of another CPU
+ *
+ * The timer gets a heap entry at THEAP_DEFER after the current time.  At that time a run tries
+ * again.  A manual clock must not advance past the timer, so the entry is due at once there.
+ */
+void __theap_defer(struct theap_queue *queue, struct theap_timer *timer)
+{
+	s64 when = 0;
+
+	lockdep_assert_held(&queue->lock);
+	if (queue->clock != THEAP_MANUAL) {
+		when = theap_queue_now(queue) + THEAP_DEFER;
+		queue->deferred = when;
+	}
+	__theap_rekey(queue, timer, when);
+}
+
 /*
  * To modify a timer, a CPU claims it: puts it into MODIFYING for a few stores.  If the owner has
- * waited this long for the end of a claim, it goes on, and handles the timer THEAP_DEFER later.
+ * waited this long for the end of a claim, it defers the timer.
  */
 #define THEAP_CLAIM_WAIT	NSEC_PER_USEC
 
 /**
- * theap_claim_lasts - wait for a moment for another CPU to end its claim of a timer (MODIFYING)
+ * __theap_defer_claimed - wait for a moment for another CPU to end its claim of a timer (MODIFYING)
+ * @queue: locked by the caller
+ * @timer: queued in @queue
  * @until: 0 at the first call; that call sets it to the time at which the wait ends
  *
- * Return: whether the caller has waited THEAP_CLAIM_WAIT.
+ * If the claim lasts, the host may have stopped that CPU.  So defer the timer when the wait has
+ * ended.
+ *
+ * Return: whether the timer was deferred; if not, the caller reads its state again.
  */
-bool theap_claim_lasts(u64 *until)
+bool __theap_defer_claimed(struct theap_queue *queue, struct theap_timer *timer, u64 *until)
 {
 	u64 now = ktime_get_ns();
 
+	lockdep_assert_held(&queue->lock);
 	theap_relax();
 	if (!*until)
 		*until = now + THEAP_CLAIM_WAIT;
-	return now > *until;
+	if (now <= *until)
+		return false;
+	__theap_defer(queue, timer);
+	return true;
 }
 
 /*
@@ -111,8 +140,9 @@ bool theap_claim_lasts(u64 *until)
  *
  * Do that with the timer in MOVING, so that no modify on another CPU claims it before the end.
  * Such a modify could read the old mark, and so not add the timer to the inbox again (race 3 in
- * timer.c).  If another CPU keeps the timer claimed for THEAP_CLAIM_WAIT, move the timer to the
- * list @claimed of the queue instead.
+ * timer.c).  If another CPU keeps the timer claimed for THEAP_CLAIM_WAIT, defer the timer instead.
+ * Then a modify may have read the old mark, too.  But the timer has a heap entry that is soon due,
+ * and a run requeues the timer at that time.
  */
 static void __theap_adjust_one(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock)
@@ -122,9 +152,8 @@ static void __theap_adjust_one(struct theap_queue *queue, struct theap_timer *ti
 
 	do {
 		while ((status = theap_status(&timer->status)) == THEAP_MODIFYING) {
-			if (theap_claim_lasts(&until)) {
-				WRITE_ONCE(timer->inbox.next, queue->claimed);
-				queue->claimed = &timer->inbox;
+			if (__theap_defer_claimed(queue, timer, &until)) {
+				WRITE_ONCE(timer->inbox.next, &timer->inbox);
 				return;
 			}
 		}
@@ -174,55 +203,24 @@ static unsigned int __theap_adjust_some(struct theap_queue *queue, unsigned int 
 	return nr;
 }
 
-/*
- * Move up to 16 timers from @claimed, where __theap_adjust_one() has left them since other CPUs had
- * claimed them, to the front of @drained.  So adjust tries them again.
- */
-static void __theap_retry_claimed(struct theap_queue *queue)
-	__must_hold(&queue->lock)
-{
-	unsigned int nr;
-
-	for (nr = 0; queue->claimed && nr < THEAP_PREFETCH_MAX; nr++) {
-		struct llist_node *node = queue->claimed;
-
-		queue->claimed = node->next;
-		WRITE_ONCE(node->next, queue->drained);
-		queue->drained = node;
-	}
-}
-
-/*
- * Return: what __theap_adjust() returns once it has handled the whole inbox: true, unless the clock
- * is manual and @claimed has timers.  These timers are not requeued yet, since other CPUs have
- * claimed them, and a manual clock must not advance past their deadlines.
- */
-static bool __theap_adjusted(struct theap_queue *queue)
-	__must_hold(&queue->lock)
-{
-	return queue->clock != THEAP_MANUAL || !queue->claimed;
-}
-
 /**
  * __theap_adjust - requeue the timers that were moved earlier
  * @queue: locked by the caller
  * @quota: the most timers to handle; reduced by those handled
  *
- * Costs O(log n) for each timer that was moved, and nothing for the others.  Leave a timer that
- * another CPU keeps claimed (in MODIFYING) in @claimed: the next calls try it again.
+ * Costs O(log n) for each timer that was moved, and nothing for the others.  Defer a
+ * timer that another CPU keeps claimed (in MODIFYING).
  *
- * Return: whether the inbox is empty; false if the quota was used up before.  On a manual clock
- * also false while @claimed has timers.
+ * Return: whether the inbox is empty; false if the quota was used up before.
  */
 bool __theap_adjust(struct theap_queue *queue, unsigned int *quota)
 {
 	lockdep_assert_held(&queue->lock);
-	__theap_retry_claimed(queue);
 	for (;;) {
 		if (!queue->drained) {
 			if (llist_empty(&queue->inbox) &&
 			    atomic64_read(&queue->earliest) == THEAP_NEVER)
-				return __theap_adjusted(queue);
+				return true;
 			/*
 			 * Clear @earliest, then empty the inbox.  theap_timer_to_inbox() adds
 			 * the timer, then lowers @earliest.  So a deadline that is cleared
@@ -239,7 +237,7 @@ bool __theap_adjust(struct theap_queue *queue, unsigned int *quota)
 			atomic_set(&queue->inbox_len, 0);
 			queue->drained = llist_del_all(&queue->inbox);
 			if (!queue->drained)
-				return __theap_adjusted(queue);
+				return true;
 		}
 		if (!*quota)
 			return false;
@@ -306,8 +304,7 @@ struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *quota
  *
  * The top of the heap does not show the deadlines of some timers: those in @drained, which adjust
  * has yet to requeue, and those below the holes of a bulk extraction (extract.c).  If there are
- * any, publish 0, so that a run begins at once.  If @claimed has timers, which other CPUs keep in
- * MODIFYING, publish at most the current time plus THEAP_DEFER; on a manual clock, 0.
+ * any, publish 0, so that a run begins at once.
  *
  * If the first deadline has become earlier, notify the watchdog before the lock is released.  After
  * the release, this CPU may get stuck before it arms the hrtimer.  Then the watchdog finds the
@@ -324,9 +321,6 @@ bool __theap_settle(struct theap_queue *queue)
 		first = 0;
 	else if (queue->heap.nr)
 		first = theap_heap_at(&queue->heap, THEAP_TOP)->when;
-	if (queue->claimed)
-		first = min_t(s64, first, queue->clock == THEAP_MANUAL ? 0 :
-					  theap_queue_now(queue) + THEAP_DEFER);
 	WRITE_ONCE(queue->first, first);
 	if (theap_verify)
 		__theap_verify(queue);

@@ -12,7 +12,10 @@ bool __theap_adjust(struct theap_queue *queue, unsigned int *quota)
 	__must_hold(&queue->lock);
 struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *quota)
 	__must_hold(&queue->lock);
-bool theap_claim_lasts(u64 *until);
+void __theap_defer(struct theap_queue *queue, struct theap_timer *timer)
+	__must_hold(&queue->lock);
+bool __theap_defer_claimed(struct theap_queue *queue, struct theap_timer *timer, u64 *until)
+	__must_hold(&queue->lock);
 void __theap_remove(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock);
 void __theap_requeue(struct theap_queue *queue, struct theap_timer *timer,
@@ -24,8 +27,7 @@ bool __theap_settle(struct theap_queue *queue)
 /*
  * Is a queue settled: have __theap_clean() and __theap_settle() nothing to do?  A queue is settled
  * if its heap is empty, or if the timer at the top is WAITING: neither stopped nor modified.  But a
- * queue is not settled before the end of a bulk extraction (extract.c).  Nor is it settled while
- * @claimed has timers, which adjust could not requeue since other CPUs had claimed them.
+ * queue is not settled before the end of a bulk extraction (extract.c).
  */
 static inline bool __theap_is_settled(struct theap_queue *queue)
 	__must_hold(&queue->lock)
@@ -34,7 +36,7 @@ static inline bool __theap_is_settled(struct theap_queue *queue)
 	struct theap_timer *top;
 
 	lockdep_assert_held(&queue->lock);
-	if (theap_heap_is_extracting(heap) || queue->claimed)
+	if (theap_heap_is_extracting(heap))
 		return false;
 	if (!heap->nr)
 		return true;

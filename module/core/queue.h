@@ -68,8 +68,8 @@
 #define THEAP_BATCH		(IS_ENABLED(CONFIG_PREEMPT_RT) ? 16 : 64)
 
 /*
- * If a run cannot handle a due timer yet, another run tries this many nanoseconds later.  There are
- * two causes: another CPU has claimed the timer, or another run has yet to call its function.
+ * If the owner cannot handle a timer yet, a run tries this many nanoseconds later.  There are two
+ * causes: another CPU has claimed the timer, or another run has yet to call its function.
  */
 #define THEAP_DEFER		(50 * NSEC_PER_USEC)
 
@@ -240,16 +240,13 @@ struct theap_queue {
 	struct theap_buckets buckets;	/* Q */
 	struct llist_node *drained;	/* Q: timers that were drained from the inbox and are not
 					 * handled yet */
-	struct llist_node *claimed;	/* Q: drained timers that the owner could not handle,
-					 * since other CPUs had the timers in MODIFYING: it tries
-					 * them again soon */
-	s64 deferred;			/* Q: the time to which a run last deferred a due timer,
-					 * for one of two reasons.  Another CPU has claimed the
-					 * timer.  Or two runs are on at once, @run, and @stolen on
-					 * another CPU, and the other run has yet to call the
-					 * timer's function.  A sync (sync.c) finds the next
-					 * deadline.  It reads @deferred, since the deferred timer
-					 * is queued later than its deadline */
+	s64 deferred;			/* Q: the time to which the owner last deferred a timer, for
+					 * one of two reasons.  Another CPU has claimed the timer.
+					 * Or two runs are on at once, @run, and @stolen on another
+					 * CPU, and the other run has yet to call the timer's
+					 * function.  A sync (sync.c) finds the next deadline.  It
+					 * reads @deferred, since the deferred timer may be queued
+					 * later than its deadline.  0 with a manual clock */
 	s64 now;			/* q: the time of a manual clock; the writer also holds the
 					 * mutex of that clock */
 	struct theap_counters count;	/* q; but I for @notified and @deferred_notifications, and
@@ -270,10 +267,9 @@ struct theap_queue {
 	 * Read by any CPU without the lock, to find stuck queues (steal.c), or to decide whether to
 	 * notify the CPU @cpu.  Written by the holder of the lock, by runs, and by the CPU @cpu.
 	 */
-	s64 first ____cacheline_aligned_in_smp;	/* q: deadline at the top of the heap, or,
-						 * if earlier, when to retry @claimed;
-						 * 0: a run is wanted at once;
-						 * THEAP_NEVER: none */
+	s64 first ____cacheline_aligned_in_smp;	/* q: deadline at the top of the heap; 0: a
+						 * run is wanted at once; THEAP_NEVER: none
+						 */
 	s64 armed;			/* I: what the hrtimer is armed for; arm.c has the values.
 					 * After the queue is handed over to another CPU, the CPU
 					 * that drove it before may also write this */

@@ -100,12 +100,11 @@ static noinline void __theap_expire(struct theap_queue *queue, struct theap_run 
 		return;
 	}
 	/*
-	 * If the function waits in the batch of another run, rekey the timer to a moment later: the
-	 * function must not run on two CPUs at once.
+	 * If the function waits in the batch of another run, defer the timer: the function must not
+	 * run on two CPUs at once.
 	 */
 	if (theap_run_must_defer(run, timer)) {
-		queue->deferred = run->now + THEAP_DEFER;
-		__theap_rekey(queue, timer, queue->deferred);
+		__theap_defer(queue, timer);
 		theap_running_to_waiting(&timer->status);
 		return;
 	}
@@ -200,34 +199,13 @@ static void __theap_run_waiting(struct theap_queue *queue, struct theap_run *run
 	__theap_expire(queue, run, timer);
 }
 
-/*
- * Another CPU has claimed a due timer: wait for a moment.  If the claim lasts, the host may have
- * stopped that CPU.  Then queue the timer a little later, so that other due timers do not wait.  On
- * a manual clock, leave the timer where it is.  Each try of the caller takes 1 of the quota.
- */
-static void __theap_defer_claimed(struct theap_queue *queue, struct theap_run *run,
-				  struct theap_timer *timer)
-	__must_hold(&queue->lock)
-{
-	u64 until = 0;
-
-	while (theap_status(&timer->status) == THEAP_MODIFYING) {
-		if (!theap_claim_lasts(&until))
-			continue;
-		if (queue->clock != THEAP_MANUAL) {
-			queue->deferred = run->now + THEAP_DEFER;
-			__theap_rekey(queue, timer, queue->deferred);
-		}
-		return;
-	}
-}
-
 /* Handle a timer whose heap entry, or bucket, is due: expire, requeue or remove it by its state. */
 static void __theap_run_one(struct theap_queue *queue, struct theap_run *run,
 			    struct theap_timer *timer)
 	__must_hold(&queue->lock)
 {
 	enum theap_status status = theap_status(&timer->status);
+	u64 until = 0;
 
 	/* WAITING is by far the most frequent state. */
 	if (likely(status == THEAP_WAITING)) {
@@ -243,7 +221,10 @@ static void __theap_run_one(struct theap_queue *queue, struct theap_run *run,
 		__theap_requeue(queue, timer, status);
 		break;
 	case THEAP_MODIFYING:
-		__theap_defer_claimed(queue, run, timer);
+		/* After the wait, the extraction visits the timer again, unless it was deferred. */
+		while (theap_status(&timer->status) == THEAP_MODIFYING &&
+		       !__theap_defer_claimed(queue, timer, &until))
+			;
 		break;
 	default:
 		WARN_ONCE(1, "timerheap: state %d in a heap\n", status);

@@ -23,8 +23,8 @@
  * it to MODIFYING: then no other code changes the timer until the claim ends.
  *
  * A timer in WAITING or MODIFIED_LATER may be queued after its deadline, by up to THEAP_DEFER, for
- * one of two reasons.  Another run has yet to call its function for an earlier expiry.  Or a run
- * has found the timer due while another CPU had claimed it (run.c).
+ * one of two reasons.  Another run has yet to call its function for an earlier expiry.  Or the
+ * owner was to handle the timer while another CPU had claimed it (__theap_defer() in owner.c).
  *
  * A timer is queued if it has a heap entry of its own, or if it is in a bucket (bucket.c).
  * A bucket has a heap entry until it is empty.  An early bucket is due before the deadlines of its

@@ -14,19 +14,17 @@
  *				three cases: the inbox is long; timers taken from the inbox are not
  *				requeued yet; a bulk extraction (extract.c) has not ended: it has
  *				entries left to visit, or has left holes in the heap
- *	@claimed		timers of the inbox that other CPUs are changing (owner.c): 0 if
- *				there are any, since their deadlines are not known
  *	@least of the two runs	the batches whose functions are being called, by the owning CPU and
  *				by a thief (steal.c)
  *
  * A sync reads all of them with the lock of the queue.  A run takes timers out of the heap, and
  * sets @least, in one hold of the lock.  So each timer whose function is still to be called counts
- * in at least one of the three rows.
+ * in at least one of the two rows.
  *
- * A run may defer a due timer, for one of two reasons.  The other run of the queue has yet to call
+ * The owner may defer a timer, for one of two reasons.  The other run of the queue has yet to call
  * the timer's function.  Or another CPU has claimed the timer: it is changing the timer.  To defer
- * the timer is to queue it at a time later than its deadline (__theap_expire() and
- * __theap_defer_claimed() in run.c).  An example of the first reason:
+ * the timer is to queue it at a time that may be later than its deadline (__theap_defer() in
+ * owner.c).  An example of the first reason:
  *
  *	owning CPU			thief				sync
  *	  has a periodic timer in
@@ -37,9 +35,10 @@
  *									  reads 75 in @first
  *
  * If the sync returned 75, the loop would miss the event of 20, which is still to come.  So the
- * field @deferred of the queue is the time to which a run last deferred a timer.  If the earliest
- * of the three rows is not later than @deferred, the time is 0, as for @claimed.  After a clock
- * step back, @deferred may be far ahead.  Then the sync ignores @deferred.
+ * field @deferred of the queue is the time to which the owner last deferred a timer.  If the
+ * earliest of the two rows is not later than @deferred, the time is 0: the deadline of the timer is
+ * not known.  After a clock step back, @deferred may be far ahead.  Then the sync ignores
+ * @deferred.
  *
  * If the time of a queue is not later than the start of the sync, the sync waits.  It runs no queue
  * meanwhile: CPUs run their own queues.  A sync that waits lets a softirq steal the timers of stuck
@@ -73,7 +72,7 @@
 static s64 __theap_sync_next(struct theap_queue *queue)
 	__must_hold(&queue->lock)
 {
-	s64 next = queue->claimed ? 0 : theap_queue_first(queue);
+	s64 next = theap_queue_first(queue);
 
 	/*
 	 * The acquires pair with the release in theap_run_call().  If an acquire reads the
@@ -83,13 +82,13 @@ static s64 __theap_sync_next(struct theap_queue *queue)
 	/* Pairs with the release in theap_run_call(), too. */
 	next = min(next, smp_load_acquire(&queue->stolen.least));
 	/*
-	 * If a due timer cannot expire yet, a run defers the timer: the run queues the timer at
-	 * @deferred, THEAP_DEFER after the time of the run.  The timer's deadline may be
-	 * earlier than @next, so return 0.
+	 * If the owner cannot handle a timer, it defers the timer: it queues the timer at
+	 * @deferred, THEAP_DEFER after the current time.  The timer's deadline may be earlier than
+	 * @next, so return 0.
 	 *
-	 * If @deferred is more than THEAP_DEFER after now, the clock was stepped back after
-	 * the run.  Then the deferred timer may have expired before the step: ignore @deferred.  If
-	 * the timer is still queued at @deferred, the result may be later than its deadline.
+	 * If @deferred is more than THEAP_DEFER after now, the clock was stepped back after that.
+	 * Then the deferred timer may have expired before the step: ignore @deferred.  If the timer
+	 * is still queued at @deferred, the result may be later than its deadline.
 	 */
 	if (next <= queue->deferred &&
 	    queue->deferred - theap_queue_now(queue) <= THEAP_DEFER)
@@ -142,7 +141,7 @@ static bool theap_sync_sleep(const struct theap_placement *placement, u64 *end)
  * Return: a time.  All timers that were queued before the call, with deadlines before that time,
  * have expired.  For a timer with slack, its rounded deadline counts.  THEAP_NEVER: no queued timer
  * is due at any time.  A stopped or postponed timer may make the time too early.  After a clock
- * step back, a timer that a run has deferred may make the time too late (__theap_sync_next()).  The
+ * step back, a deferred timer may make the time too late (__theap_sync_next()).  The
  * time may have passed, or be 0: after a signal, or if the wait of THEAP_SYNC_WAIT has ended before
  * a due timer has expired, or while another CPU changes a timer.  The time may also pass during the
  * call.  With a manual clock, another task may advance the clock during the call.

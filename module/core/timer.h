@@ -99,7 +99,7 @@ struct theap_timer {
 					 * (bucket.c), a time before which none of them is due */
 	s64 nextwhen;			/* C: the deadline, or the time of a check that expire()
 					 * has returned; rounded by slack.  May differ from @when:
-					 * after a modify, after a deferral by a run (run.c), or
+					 * after a modify, after a deferral (owner.c), or
 					 * in a bucket that is due before its timers (bucket.c).
 					 * A timer in the inbox must not be dequeued: if it is
 					 * stopped or due, the holder of the queue's lock sets

@@ -13,6 +13,7 @@
  */
 #include "core_test.h"
 #include "module/compat.h"
+#include "module/core/owner.h"
 #include "module/core/steal.h"
 #include "module/core/sync.h"
 #include "module/core/watchdog.h"
@@ -72,28 +73,30 @@ static void sync_returns_deadline_of_stopped_timer_still_in_heap(struct kunit *t
 }
 
 /*
- * A sync also checks the lists @inbox and @claimed of the queue.  They have timers that were moved
- * earlier, and that the heap still has at the old deadline.
+ * A sync also checks the inbox of the queue: the list of timers that were moved earlier, and that
+ * the heap still has at the old deadline.  If another CPU keeps such a timer claimed, the owner of
+ * the queue defers it.  Then the deadline of the timer is not known, and a sync returns 0.
  */
 static void sync_returns_new_deadline_of_timer_moved_earlier_but_not_requeued(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 2);
 	s64 deadline = test_now() + DAY;
+	unsigned int quota = THEAP_BATCH;
+	struct theap_claim claim;
 
 	test_start(&t[0], deadline);
 	test_start(&t[1], deadline);
 	test_start(&t[0], deadline - 1);
 	KUNIT_EXPECT_EQ(test, sync(), deadline - 1);
-	/*
-	 * Move both timers from @inbox to @claimed.  The code that drains the inbox moves a timer
-	 * to @claimed if the timer is in state MODIFYING, since another CPU is changing it.
-	 */
 	test_start(&t[1], test_now());
-	raw_spin_lock_irq(&queue->lock);
-	queue->claimed = llist_del_all(&queue->inbox);
-	atomic64_set(&queue->earliest, THEAP_NEVER);
-	raw_spin_unlock_irq(&queue->lock);
+	theap_timer_claim(&t[1].timer, &claim);
+	raw_spin_lock(&queue->lock);
+	__theap_adjust(queue, &quota);
+	__theap_settle(queue);
+	raw_spin_unlock(&queue->lock);
+	theap_timer_commit(&claim);
+	/* The sync has waited for 1 ms, so the next run finds the deferred timer due. */
 	KUNIT_EXPECT_EQ(test, sync(), 0);
 	test_run();
 	KUNIT_EXPECT_EQ(test, sync(), deadline - 1);

@@ -9,13 +9,11 @@
  *
  * The owner is the process that holds the lock of the queue.  The owner drains the inbox, the list
  * of timers that were moved to an earlier deadline.  With OTHER_OWNER, another CPU drains the
- * inbox, too.  The model represents the heap by the key of this timer, and the inbox by four flags:
+ * inbox, too.  The key of this timer represents the heap, and three flags represent the inbox:
  *
  *	inbox		the list has the timer
  *	drained		the owner has removed the timer from the list; next it requeues the timer if
  *			the timer is still to be moved earlier
- *	claimed		the owner has removed the timer from the list while a caller had claimed the
- *			timer; a later call of adjust() sets @drained
  *	link_used	the timer's link, its list node, is in use: it does not point at itself
  *
  * Time runs from 0 to LAST, and FAR is never reached.  If the code loses a move of the timer from
@@ -58,7 +56,7 @@ bool in_heap, link_used, pushed
 byte when, nextwhen, active_count
 
 /* The queue.  @earliest is the first deadline in the inbox, @first is the first in the heap. */
-bool lock, inbox, drained, claimed
+bool lock, inbox, drained
 byte earliest = NEVER, first = NEVER
 
 /* Variables that the module does not have: for the assertions, and to bound the model. */
@@ -119,7 +117,7 @@ inline to_inbox() {
 #ifdef M_LINK_READ_EARLY
 	:: !e -> link_used = true; inbox = true
 #else
-	:: !link_used -> link_used = true; assert(!inbox && !drained && !claimed); inbox = true
+	:: !link_used -> link_used = true; assert(!inbox && !drained); inbox = true
 #endif
 	:: else
 	fi };
@@ -211,9 +209,6 @@ inline remove() {
  * the inbox is empty.
  */
 inline adjust() {
-#ifndef M_CLAIMED_FORGOTTEN
-	atomic { if :: !drained && claimed -> drained = true; claimed = false :: else fi };
-#endif
 	do
 	:: !drained ->
 #ifdef M_EARLIEST_NOT_CLEARED
@@ -239,8 +234,15 @@ inline adjust() {
 		link_used = false;
 #endif
 		if
-		/* Another process keeps the timer claimed: leave it to a later call of adjust(). */
-		:: atomic { status == MODIFYING -> drained = false; claimed = true }
+		/*
+		 * Another process keeps the timer claimed: defer the timer.  Its new key is
+		 * THEAP_DEFER after now.  The clock of the model must reach that key.
+		 */
+		:: atomic { status == MODIFYING -> drained = false; link_used = false; changed = true;
+#ifndef M_CLAIMED_FORGOTTEN
+			when = min(now + 1, LAST)
+#endif
+			}
 		:: atomic { status != MODIFYING -> s = status };
 			try_queued_to_moving(s);
 			if
@@ -268,8 +270,8 @@ inline settle_release() { atomic { settle(); lock = false } }
 /*
  * Remove the timer if it was stopped, requeue it if it was modified.  At the end top_waiting is
  * true if the timer is WAITING.  It is also true if another process has claimed the timer, and the
- * run does not wait.  A due timer then gets the key run_now + 1.  The clock must reach that key.  So
- * if the timer is due at LAST, the run waits.
+ * run does not wait.  A due timer then gets the key run_now + 1.  The clock must reach that key,
+ * so if the timer is due at LAST, the run waits.
  */
 inline clean() {
 	top_waiting = false;
@@ -336,11 +338,7 @@ active proctype softirq() {
 	byte s, run_now, to_call, from, to, e, d;
 	bool ok, top_waiting, inbox_empty, more, changed;
 end:	do
-	/*
-	 * If adjust() skips a timer that another process keeps claimed, the code begins a run
-	 * THEAP_DEFER later.  The model begins that run when the claim has ended.
-	 */
-	:: atomic { min(first, earliest) <= now || (claimed && status != MODIFYING) -> no_run = false };
+	:: atomic { min(first, earliest) <= now -> no_run = false };
 		more = true;
 		do
 		:: more ->
@@ -454,7 +452,7 @@ init {
 	:: callers_ended == 2 -> stop_sync();
 		atomic {
 			freed = true;
-			assert(!in_heap && !inbox && !drained && !claimed && !link_used);
+			assert(!in_heap && !inbox && !drained && !link_used);
 			assert(!in_function && active_count == 0 && idle(status))
 		}
 	:: true
@@ -470,6 +468,6 @@ init {
 	 * before that key.  So the caller adds the timer to the inbox.  No run drains the inbox
 	 * before FAR.
 	 */
-	assert(!drained && !claimed && link_used == inbox && (!inbox || earliest == FAR));
+	assert(!drained && link_used == inbox && (!inbox || earliest == FAR));
 	assert(pending(status) == (wanted != NEVER))
 }
