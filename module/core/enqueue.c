@@ -64,9 +64,8 @@ void __theap_dequeue(struct theap_queue *queue, struct theap_timer *timer)
 /**
  * __theap_rekey - give a timer a heap entry of its own at another deadline
  * @queue: locked by the caller
- * @timer: either a timer that is queued in @queue, locked by a transient state (state.h), which
- *         may be the claim of another CPU; or the timer that a bucket of @queue embeds, which has
- *         the bucket's heap entry
+ * @timer: either a timer that is queued in @queue, in any state; or the timer that a bucket of
+ *         @queue embeds, which has the bucket's heap entry
  * @when:  the new deadline; this function does not round it
  */
 void __theap_rekey(struct theap_queue *queue, struct theap_timer *timer, s64 when)

@@ -38,6 +38,11 @@
  * At least one side reads what the other has written.  If both sides do, one of them gets
  * the mutex.  The other side leaves the timer to the holder of the mutex, which checks
  * once more after the unlock.
+ *
+ * The owner, the code that holds the queue's lock, may find a timer that a task keeps claimed.  It
+ * defers the timer to the time 0, and sets @first to 0.  A task that modifies the timer at this
+ * moment may store no deadline, since no deadline is before 0.  It reads @first later, and so does
+ * the owner after its unlock: both catch up.
  */
 #include <linux/mutex.h>
 #include <linux/rcupdate.h>

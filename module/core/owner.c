@@ -86,52 +86,49 @@ void __theap_remove(struct theap_queue *queue, struct theap_timer *timer)
 /**
  * __theap_defer - queue a timer a moment later, since the owner cannot handle it now
  * @queue: locked by the caller
- * @timer: queued in @queue; locked by a transient state, which may be the claim of another CPU
+ * @timer: queued in @queue, in any state
+ * @now:   the time on the queue's clock
  *
- * The timer gets a heap entry at THEAP_DEFER after the current time.  At that time a run tries
- * again.  A manual clock must not advance past the timer, so the entry is due at once there.
+ * The timer gets a heap entry at THEAP_DEFER after @now.  At that time a run tries again.  A manual
+ * clock must not advance past the timer, so the entry is due at once there.
  */
-void __theap_defer(struct theap_queue *queue, struct theap_timer *timer)
+void __theap_defer(struct theap_queue *queue, struct theap_timer *timer, s64 now)
 {
 	s64 when = 0;
 
 	lockdep_assert_held(&queue->lock);
 	if (queue->clock != THEAP_MANUAL) {
-		when = theap_queue_now(queue) + THEAP_DEFER;
+		when = now + THEAP_DEFER;
 		queue->deferred = when;
 	}
 	__theap_rekey(queue, timer, when);
 }
 
 /*
- * To modify a timer, a CPU claims it: puts it into MODIFYING for a few stores.  If the owner has
- * waited this long for the end of a claim, it defers the timer.
+ * To modify a timer, a CPU claims it: puts it into MODIFYING for a few stores.  The host may stop
+ * that CPU meanwhile.  So the owner waits this long at most for the end of a claim.
  */
 #define THEAP_CLAIM_WAIT	NSEC_PER_USEC
 
 /**
- * __theap_defer_claimed - wait for a moment for another CPU to end its claim of a timer (MODIFYING)
- * @queue: locked by the caller
- * @timer: queued in @queue
- * @until: 0 at the first call; that call sets it to the time at which the wait ends
+ * theap_await_claim - if a timer is claimed, wait for the end of the claim, up to THEAP_CLAIM_WAIT
+ * @timer: the timer
  *
- * If the claim lasts, the host may have stopped that CPU.  So defer the timer when the wait has
- * ended.
- *
- * Return: whether the timer was deferred; if not, the caller reads its state again.
+ * Return: the state of the timer; MODIFYING: the claim lasts, or there is another claim.
  */
-bool __theap_defer_claimed(struct theap_queue *queue, struct theap_timer *timer, u64 *until)
+enum theap_status theap_await_claim(const struct theap_timer *timer)
 {
-	u64 now = ktime_get_ns();
+	enum theap_status status = theap_status(&timer->status);
+	u64 until;
 
-	lockdep_assert_held(&queue->lock);
-	theap_relax();
-	if (!*until)
-		*until = now + THEAP_CLAIM_WAIT;
-	if (now <= *until)
-		return false;
-	__theap_defer(queue, timer);
-	return true;
+	if (likely(status != THEAP_MODIFYING))
+		return status;
+	until = ktime_get_ns() + THEAP_CLAIM_WAIT;
+	do {
+		theap_relax();
+		status = theap_status(&timer->status);
+	} while (status == THEAP_MODIFYING && ktime_get_ns() < until);
+	return status;
 }
 
 /*
@@ -140,22 +137,22 @@ bool __theap_defer_claimed(struct theap_queue *queue, struct theap_timer *timer,
  *
  * Do that with the timer in MOVING, so that no modify on another CPU claims it before the end.
  * Such a modify could read the old mark, and so not add the timer to the inbox again (race 3 in
- * timer.c).  If another CPU keeps the timer claimed for THEAP_CLAIM_WAIT, defer the timer instead.
- * Then a modify may have read the old mark, too.  But the timer has a heap entry that is soon due,
- * and a run requeues the timer at that time.
+ * timer.c).  If other CPUs keep the timer claimed, defer it instead.  Then a modify may have read
+ * the old mark, too.  But the timer has a heap entry that is soon due, and a run requeues the timer
+ * at that time.
  */
 static void __theap_adjust_one(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock)
 {
 	enum theap_status status;
-	u64 until = 0;
+	unsigned int tries = 2;
 
 	do {
-		while ((status = theap_status(&timer->status)) == THEAP_MODIFYING) {
-			if (__theap_defer_claimed(queue, timer, &until)) {
-				WRITE_ONCE(timer->inbox.next, &timer->inbox);
-				return;
-			}
+		status = theap_await_claim(timer);
+		if (status == THEAP_MODIFYING || !tries--) {
+			__theap_defer(queue, timer, theap_queue_now(queue));
+			WRITE_ONCE(timer->inbox.next, &timer->inbox);
+			return;
 		}
 	} while (!theap_try_queued_to_moving(&timer->status, status));
 	WRITE_ONCE(timer->inbox.next, &timer->inbox);
@@ -208,8 +205,8 @@ static unsigned int __theap_adjust_some(struct theap_queue *queue, unsigned int 
  * @queue: locked by the caller
  * @quota: the most timers to handle; reduced by those handled
  *
- * Costs O(log n) for each timer that was moved, and nothing for the others.  Defer a
- * timer that another CPU keeps claimed (in MODIFYING).
+ * Costs O(log n) for each timer that was moved, and nothing for the others.  Defer a timer that
+ * other CPUs keep claimed (in MODIFYING).
  *
  * Return: whether the inbox is empty; false if the quota was used up before.
  */

@@ -12,10 +12,9 @@ bool __theap_adjust(struct theap_queue *queue, unsigned int *quota)
 	__must_hold(&queue->lock);
 struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *quota)
 	__must_hold(&queue->lock);
-void __theap_defer(struct theap_queue *queue, struct theap_timer *timer)
+void __theap_defer(struct theap_queue *queue, struct theap_timer *timer, s64 now)
 	__must_hold(&queue->lock);
-bool __theap_defer_claimed(struct theap_queue *queue, struct theap_timer *timer, u64 *until)
-	__must_hold(&queue->lock);
+enum theap_status theap_await_claim(const struct theap_timer *timer);
 void __theap_remove(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock);
 void __theap_requeue(struct theap_queue *queue, struct theap_timer *timer,

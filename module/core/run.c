@@ -104,7 +104,7 @@ static noinline void __theap_expire(struct theap_queue *queue, struct theap_run 
 	 * run on two CPUs at once.
 	 */
 	if (theap_run_must_defer(run, timer)) {
-		__theap_defer(queue, timer);
+		__theap_defer(queue, timer, run->now);
 		theap_running_to_waiting(&timer->status);
 		return;
 	}
@@ -116,7 +116,7 @@ static noinline void __theap_expire(struct theap_queue *queue, struct theap_run 
 		/*
 		 * The batch is sorted by @deadline, and the lateness is counted from @deadline.
 		 * Mostly, @deadline is @nextwhen: the last deadline that a start or a modify has
-		 * set, or a run that has requeued the timer.  If a run has deferred the timer,
+		 * set, or a run that has requeued the timer.  If the timer was deferred (owner.c),
 		 * @when is later, and @deadline is @when.  If a program has stored an earlier
 		 * deadline in shared memory, without an ioctl, the timer may be due before
 		 * @nextwhen.  Then @deadline is the current time.
@@ -205,7 +205,6 @@ static void __theap_run_one(struct theap_queue *queue, struct theap_run *run,
 	__must_hold(&queue->lock)
 {
 	enum theap_status status = theap_status(&timer->status);
-	u64 until = 0;
 
 	/* WAITING is by far the most frequent state. */
 	if (likely(status == THEAP_WAITING)) {
@@ -221,10 +220,9 @@ static void __theap_run_one(struct theap_queue *queue, struct theap_run *run,
 		__theap_requeue(queue, timer, status);
 		break;
 	case THEAP_MODIFYING:
-		/* After the wait, the extraction visits the timer again, unless it was deferred. */
-		while (theap_status(&timer->status) == THEAP_MODIFYING &&
-		       !__theap_defer_claimed(queue, timer, &until))
-			;
+		/* If the claim ends, the extraction visits the timer again. */
+		if (theap_await_claim(timer) == THEAP_MODIFYING)
+			__theap_defer(queue, timer, run->now);
 		break;
 	default:
 		WARN_ONCE(1, "timerheap: state %d in a heap\n", status);

@@ -42,7 +42,9 @@
  *
  *    MODIFYING and MOVING are locks on the timer, so one side is first.  If the modify is first,
  *    the owner finds MODIFIED_EARLIER, and requeues the timer.  If the owner is first, the modify
- *    finds that the inbox does not link the timer, and adds the timer again.
+ *    finds that the inbox does not link the timer, and adds the timer again.  If the modify lasts,
+ *    the owner does not wait for its end: it unlinks the timer, and defers it (__theap_defer() in
+ *    owner.c).
  *
  * 4. A modify on another CPU than the owning one, against the owner of the timer's queue.  The
  *    modify moves the timer to the queue that a start on the CPU of the modify would choose:
@@ -398,9 +400,8 @@ int theap_timer_schedule(struct theap_claim *claim, const struct theap_placement
 
 	timer->nextwhen = when;
 	/*
-	 * If the timer is due, a run may rekey it at this moment, to THEAP_DEFER after the current
-	 * time (run.c).  If this read misses the new key, the timer may expire up to THEAP_DEFER
-	 * late.
+	 * The owner may defer the timer at this moment, to THEAP_DEFER after the current time
+	 * (owner.c).  If this read misses the new key, the timer may expire up to THEAP_DEFER late.
 	 */
 	if (when < READ_ONCE(timer->when)) {
 		theap_timer_to_inbox(claim, when);

@@ -13,6 +13,7 @@
 #include "core_test.h"
 #include "module/core/account.h"
 #include "module/core/manual.h"
+#include "module/core/owner.h"
 
 #define YEAR	(365 * 86400LL * NSEC_PER_SEC)
 
@@ -184,6 +185,35 @@ static void manual_due_timer_in_inbox_expires_once(struct kunit *test)
 	end_timer(&t[1]);
 }
 
+/*
+ * A task claims a timer of the inbox, and the host stops the task's CPU.  The owner, the code that
+ * holds the queue's lock, does not wait for the end of the claim.  But the clock does not pass the
+ * deadline of the timer, and the timer expires at its deadline after the claim has ended.
+ */
+static void manual_clock_does_not_pass_timer_of_inbox_whose_claim_lasts(struct kunit *test)
+{
+	struct theap_queue *queue = manual.queue;
+	unsigned int quota = THEAP_BATCH;
+	struct theap_claim claim;
+	struct manual_timer t;
+
+	init_timer(test, &t, &deadline_ops);
+	start_timer(&t, 100);
+	start_timer(&t, 50);
+	theap_timer_claim(&t.timer, &claim);
+	raw_spin_lock(&queue->lock);
+	KUNIT_EXPECT_TRUE(test, __theap_adjust(queue, &quota));
+	__theap_settle(queue);
+	raw_spin_unlock(&queue->lock);
+	theap_timer_commit(&claim);
+	KUNIT_EXPECT_FALSE(test, theap_timer_in_inbox(&t.timer));
+	KUNIT_EXPECT_LE(test, theap_queue_first(queue), queue->now);
+	KUNIT_EXPECT_EQ(test, advance_to(test, 200, U64_MAX), 1);
+	KUNIT_EXPECT_EQ(test, manual.last, 50);
+	KUNIT_EXPECT_EQ(test, manual.wrong, 0);
+	end_timer(&t);
+}
+
 static s64 calling_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
 {
 	expiry->call = true;
@@ -304,6 +334,7 @@ static struct kunit_case manual_cases[] = {
 	KUNIT_CASE(manual_timer_notifies_no_cpu_and_expires_when_clock_advances),
 	KUNIT_CASE(manual_catch_up_expires_due_timers_without_advancing_clock),
 	KUNIT_CASE(manual_due_timer_in_inbox_expires_once),
+	KUNIT_CASE(manual_clock_does_not_pass_timer_of_inbox_whose_claim_lasts),
 	KUNIT_CASE(manual_signal_ends_advance_in_which_timers_are_started),
 	KUNIT_CASE(manual_postponed_timer_is_checked_once_at_old_deadline),
 	KUNIT_CASE(manual_million_timers_expire_at_deadlines),

@@ -139,7 +139,7 @@ inline schedule() {
 		atomic {
 			!lock -> lock = true;
 			assert(!in_heap && !link_used);
-			when = d; in_heap = true; pushed = true
+			when = d; nextwhen = d; in_heap = true; pushed = true
 		};
 		atomic { first = when; lock = false; to = WAITING }
 	:: atomic { !idle(to) -> nextwhen = d };
@@ -204,6 +204,18 @@ inline remove() {
 }
 
 /*
+ * Remove the timer from the inbox, although another process keeps it claimed.  Its new key is
+ * THEAP_DEFER after now.  The clock of the model must reach that key.
+ */
+inline defer() {
+	atomic { drained = false; link_used = false; changed = true;
+#ifndef M_CLAIMED_FORGOTTEN
+		when = min(now + 1, LAST)
+#endif
+	}
+}
+
+/*
  * Drain the inbox, the list of timers that were moved to an earlier deadline.  If the timer was in
  * the inbox, requeue it, unless it was stopped or postponed meanwhile.  At the end @ok is true if
  * the inbox is empty.
@@ -234,15 +246,8 @@ inline adjust() {
 		link_used = false;
 #endif
 		if
-		/*
-		 * Another process keeps the timer claimed: defer the timer.  Its new key is
-		 * THEAP_DEFER after now.  The clock of the model must reach that key.
-		 */
-		:: atomic { status == MODIFYING -> drained = false; link_used = false; changed = true;
-#ifndef M_CLAIMED_FORGOTTEN
-			when = min(now + 1, LAST)
-#endif
-			}
+		/* Another process keeps the timer claimed, or has claimed it meanwhile. */
+		:: status == MODIFYING -> defer()
 		:: atomic { status != MODIFYING -> s = status };
 			try_queued_to_moving(s);
 			if
@@ -254,7 +259,7 @@ inline adjust() {
 					moving_to_waiting()
 				:: s != MODIFIED_EARLIER -> moving_undo(s)
 				fi }
-			:: !ok
+			:: !ok -> if :: true :: defer() fi
 			fi
 		fi
 	od
@@ -300,16 +305,20 @@ inline clean() {
 	od
 }
 
+#ifndef M_EXPIRE_IN_INBOX
+#define in_inbox link_used
+#else
+#define in_inbox false
+#endif
+
 inline expire() {
 	try_waiting_to_running();
 	atomic { if
-#ifndef M_EXPIRE_IN_INBOX
-	:: ok && link_used ->
-		nextwhen = when; when = NEVER; running_to_modified_earlier()
-	:: ok && !link_used ->
-#else
-	:: ok ->
-#endif
+	:: ok && in_inbox -> when = NEVER; running_to_modified_earlier()
+	/* adjust() has deferred the timer to a key before its deadline. */
+	:: ok && !in_inbox && nextwhen > run_now ->
+		when = nextwhen; changed = true; running_to_waiting()
+	:: ok && !in_inbox && nextwhen <= run_now ->
 		check_not_freed(); assert(in_heap);
 		/*
 		 * The timer was started and not stopped, and does not expire before its deadline.
@@ -328,6 +337,7 @@ inline expire() {
 		:: repeats -> repeats--;
 			wanted = run_now + 1;
 			when = wanted;
+			nextwhen = wanted;
 			running_to_waiting()
 		fi
 	:: !ok
@@ -415,6 +425,8 @@ proctype caller() {
 		:: stop()
 		/* Claim the timer to stop it, as the ioctl STOP does with the timer of a slot. */
 		:: claim(); cancel(); commit()
+		/* Claim the timer and change nothing, as a start that is refused does. */
+		:: claim(); commit()
 		fi
 	:: else -> break
 	od;
