@@ -18,8 +18,8 @@
  *
  * The time under the lock is bounded.  A batch handles at most THEAP_BATCH timers, and
  * requeues at most half as many timers of the inbox.  With a million timers that takes at most
- * 23 us (queue.h).  If other CPUs have claimed due timers, each step of the batch also waits for up
- * to THEAP_CLAIM_WAIT.
+ * 23 us (queue.h).  For each timer that other CPUs have claimed, the batch also waits for up to
+ * twice THEAP_CLAIM_WAIT.
  *
  * If a function starts its own timer in the past, a later batch expires the timer, not
  * the current one.  So the function cannot prolong a batch.  After each batch the run checks
