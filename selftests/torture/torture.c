@@ -96,10 +96,12 @@ struct torture_timer {
 	struct counts counts;		/* S, but @called is F */
 	atomic_t stopped;		/* stops by theap_timer_stop(); @counts has other stops */
 	atomic_t in_function;		/* 1 while the function is running */
-	bool deferrable;		/* S: the core may defer the timer, for one of two reasons.
-					 * At the start, a call of the function for an earlier
-					 * expiry was pending or under way.  Or the start has
-					 * enqueued the timer while it was claimed */
+	/*
+	 * The core may defer the timer, for one of two reasons.  At the start, a call of the
+	 * function for an earlier expiry was pending or under way.  Or the start has enqueued the
+	 * timer while it was claimed.
+	 */
+	bool deferrable;		/* S */
 	bool dying;			/* set: the function must not start the timer */
 	struct rnd_state random;	/* F */
 };
@@ -403,8 +405,12 @@ static int torture_thread(void *unused)
  */
 static bool overdue(struct torture_timer *t)
 {
+	s64 due;
+
+	/* An expiry may change @deadline at this moment.  The next call reads the new one. */
+	due = data_race(t->deadline + t->slack);
 	return theap_status_is_pending(theap_status(&t->timer.status)) &&
-	       data_race(t->deadline + t->slack) < theap_clock_read(t->clock) - NSEC_PER_MSEC;
+	       due < theap_clock_read(t->clock) - NSEC_PER_MSEC;
 }
 
 /* Check that all due timers expire.  All threads have stopped, and @stopping is set. */
