@@ -4,15 +4,17 @@
  *
  * The owner is the code that holds the queue's lock, on any CPU.  The owning CPU is another thing:
  * its hrtimer starts the runs of the queue (arm.c).  A stop or a modify changes the timer and
- * leaves the heap as it is.  The owner updates the heap later.  The owner has three operations:
+ * leaves the heap as it is.  The owner updates the heap later.  The owner has four operations:
  *
  *	adjust	requeue the timers of the inbox, the list of timers that were moved earlier
  *	clean	make the top of the heap valid: remove a deleted timer, requeue a
  *		modified one
+ *	defer	queue a timer 50 us later, since it cannot be handled now: another CPU has claimed
+ *		it, or another run has yet to call its function
  *	settle	publish the first deadline, before the lock is released: store it in @first
  *		of the queue, which other CPUs read without the lock
  *
- * The expiry run (run.c) adds the fourth operation: expire.
+ * The expiry run (run.c) adds the fifth operation: expire.
  *
  * The work under the lock is bounded, since adjust and clean have a quota: a number of timers.
  *

@@ -96,7 +96,7 @@ static void sync_returns_new_deadline_of_timer_moved_earlier_but_not_requeued(st
 	__theap_settle(queue);
 	raw_spin_unlock(&queue->lock);
 	theap_timer_commit(&claim);
-	/* The sync has waited for 1 ms, so the next run finds the deferred timer due. */
+	/* This sync waits for 1 ms.  So the run after it finds the deferred timer due. */
 	KUNIT_EXPECT_EQ(test, sync(), 0);
 	test_run();
 	KUNIT_EXPECT_EQ(test, sync(), deadline - 1);
