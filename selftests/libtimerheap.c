@@ -385,8 +385,9 @@ TEST_F(lib, stop_start_and_postpone_of_queued_slot_make_no_system_call)
 			wrong += timerheap_start(self->th, slot, deadline + i) != 0;
 			wrong += timerheap_postpone(self->th, slot, deadline + 2 * i) != 1;
 			/*
-			 * If the library serves the timers in the process, timerheap_next() reads
-			 * the clock.  On x86, strict seccomp forbids the instruction for that.
+			 * The ring is empty.  If the library serves the timers in the process,
+			 * timerheap_next() reads the clock then.  On x86, strict seccomp forbids
+			 * the instruction for that.
 			 */
 			if (!in_process)
 				wrong += timerheap_next(self->th, &event);

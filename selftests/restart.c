@@ -158,7 +158,7 @@ TEST_F(restart, kernel_checks_expired_timer_once_more_and_dequeues_it_if_not_res
  * 1 ms.  With such a short timeout, the kernel dequeues a timer that expires.  The later restarts
  * find 0 in @queued, and call KICK.
  */
-TEST_F(restart, restart_with_shorter_timeout_expires_at_new_deadline)
+TEST_F(restart, expired_timer_restarts_with_shorter_timeout)
 {
 	struct timerheap_event event;
 	uint32_t n;

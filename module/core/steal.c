@@ -73,9 +73,10 @@
  *    was stuck, one of three things is pending on the owning CPU: the hrtimer, set to a past
  *    deadline; a notification; or the end of a run or of a throttling.  So when the owning CPU
  *    wakes up, it runs the queue or arms the hrtimer.  If the thief has run the timers by then, the
- *    owning CPU's run finds nothing due.  While the thief moves timers from the inbox to the heap,
- *    another CPU may find their deadlines in neither, and so notify no CPU.  So at the end of its
- *    own run the thief notifies the owning CPU (theap_queue_stolen_run_ended() in arm.c).
+ *    owning CPU's run finds nothing due.  While the thief moves a timer from the inbox to the heap,
+ *    neither @earliest nor @first has its deadline.  The CPU that has just added the timer to the
+ *    inbox may read both then, and conclude that no CPU need be notified.  So at the end of its run
+ *    the thief notifies the owning CPU (theap_queue_stolen_run_ended() in arm.c).
  *
  * 3. If a thief's run is throttled, the thief arms the hrtimer @thief_resume of the queue on its
  *    own CPU, to continue there.  That CPU may get stuck before @thief_resume fires.  Then another

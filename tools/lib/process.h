@@ -99,9 +99,9 @@ __attribute__((visibility("hidden")))
 int __timerheap_thread_start(struct context *context);
 
 /*
- * The thread of a context calls this when its timerfd has woken it.  Check at most BATCH slots that
- * are due, which expires their timers, and arm the timerfd for the next slot.  Return: false: the
- * thread has to end.
+ * The thread of a context calls this when its timerfd has woken it.  Make at most BATCH of the
+ * checks that are due.  A check expires its slot if the slot's deadline has passed.  Then arm the
+ * timerfd for the next check.  Return: false: the thread has to end.
  */
 __attribute__((visibility("hidden")))
 bool __timerheap_serve(struct timerheap *th);

@@ -33,7 +33,10 @@ static bool may_run_on(uint32_t cpu)
 	       CPU_ISSET_S(cpu, sizeof(cpus), cpus);
 }
 
-/* Check the inputs as SETUP does, except for capabilities.  Return: 0 or a negative error. */
+/*
+ * Check the inputs as SETUP does, but neither capabilities nor @layout.  TIMERHEAP_THREAD is for
+ * the library only: SETUP has no such flag.  Return: 0 or a negative error.
+ */
 static int check_setup(const struct timerheap_setup *setup)
 {
 	if (setup->flags & ~(TIMERHEAP_CANCEL_ON_SET | TIMERHEAP_ON_CPU | TIMERHEAP_UNLIMITED |
