@@ -47,10 +47,10 @@
  * not charged to the task or to its control group, and its priority does not apply to them.
  *
  * A scan visits only queues that have timers, or have had timers since the watchdog scanned last
- * (queues.c).  It reads two words of each queue: @first, the first deadline of the heap, and
- * @earliest, that of the inbox (the list of timers moved earlier).  The cache line of each word
- * stays in the caches of all scanning CPUs, until a CPU writes to that line.  A scan locks only
- * stuck queues, by trylock, since the stuck CPU may hold the lock.
+ * (queues.c).  It reads three words of each queue: @clock, which is constant, @first, the first
+ * deadline of the heap, and @earliest, that of the inbox (the list of timers moved earlier).  The
+ * cache line of each word stays in the caches of all scanning CPUs, until a CPU writes to that
+ * line.  A scan locks only stuck queues, by trylock, since the stuck CPU may hold the lock.
  *
  * A scan ends early if the thief's CPU has no time left for runs (budget.c).  The remaining queues
  * are left to other CPUs, which have budgets of their own, or to the next scan.  The next scan of a
@@ -96,13 +96,14 @@
  *    A grace period in theap_account_free() waits for all CPUs that may still steal.  Then
  *    theap_account_free() cancels all hrtimers of the queues, also those that thieves have armed.
  *
- * The limits of stealing.  If a CPU stops in the middle of a batch, the functions of that batch,
- * at most THEAP_BATCH, wait for it: no other CPU knows which of them have been called.  If a CPU
- * stops while it holds the lock of a queue, the queue waits.  While a thief's run is on, no other
- * thief begins a run of the queue, even if that run makes no progress.  So if both the owning CPU
- * and the thief stop in the middle of a run, no third CPU runs the queue.  If a thief's CPU stops
- * between the end of its run and the IPI that notifies the owning CPU, a third CPU can steal.  The
- * owning CPU does not run the queue, since it has not been notified.
+ * The limits of stealing.  If a CPU stops in the middle of a batch, the functions of that batch, at
+ * most THEAP_BATCH, wait for it: no other CPU knows which of them have been called.  If a CPU stops
+ * while it holds the lock of a queue, the queue waits.  While a thief's run is on, no other thief
+ * begins a run of the queue, even if that run makes no progress.  So if both the owning CPU and the
+ * thief stop in the middle of a run, no third CPU runs the queue.  Suppose that a thief's CPU stops
+ * between the end of its run and the IPI that notifies the owning CPU.  Then the owning CPU may be
+ * late for a timer that the thief has moved from the inbox to the heap (race 2).  A third CPU can
+ * steal that timer.
  */
 #include <linux/ktime.h>
 #include <linux/minmax.h>

@@ -422,9 +422,9 @@ end:	do
 }
 
 /*
- * The owning CPU: its softirqs run the queue when the hrtimer @hrtimer or @resume expires, and
- * serve watchdog timer 0.  The handler of the notification IPI arms the hrtimer, or defers the
- * notification: it arms @resume instead.
+ * The owning CPU: its softirqs run the queue when @hrtimer expires, and when @resume expires while
+ * a timer is due.  They also serve watchdog timer 0.  The handler of the notification IPI arms the
+ * hrtimer, or defers the notification: it arms @resume instead.
  */
 
 proctype softirq() provided (stuck != OWNING_CPU) {

@@ -602,7 +602,7 @@ static bool take_step(struct timerheap *th)
 	return stepped;
 }
 
-/* Return: CLOCK_MONOTONIC plus @span, for a span that is not negative. */
+/* Return: CLOCK_MONOTONIC plus @span, at most INT64_MAX, for a span that is not negative. */
 static int64_t monotonic_after(int64_t span)
 {
 	struct timespec ts;

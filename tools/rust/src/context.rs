@@ -408,7 +408,9 @@ pub struct Event {
     pub data: u64,
     /// The number of expirations, at least 1.
     pub expirations: u64,
-    /// The deadline of the last expiration that the event counts.
+    /// The deadline of the last expiration that the event counts.  Exception: if the timer expires
+    /// again while the event is taken, this may be the deadline of that expiration, which the next
+    /// event counts.
     pub deadline: Time,
     /// The time at which the engine found the timer due, usually not before `deadline`.  Exception:
     /// if the timer expires again while the event is taken, `fired` may be the time of the later
