@@ -7,19 +7,19 @@
 
 #define SLOTS	8
 
-FIXTURE(fork)
+FIXTURE(context)
 {
 	struct timerheap *th;
 };
 
-FIXTURE_SETUP(fork)
+FIXTURE_SETUP(context)
 {
 	REQUIRE_ENGINE();
 	self->th = timerheap_open(CLOCK_MONOTONIC, SLOTS);
 	ASSERT_NE(NULL, self->th);
 }
 
-FIXTURE_TEARDOWN(fork)
+FIXTURE_TEARDOWN(context)
 {
 	timerheap_close(self->th);
 }
@@ -44,7 +44,7 @@ static int use_timers_of_parent(struct timerheap *th)
 }
 
 /* A child finds idle timers and no event, and its calls change no timer of its parent. */
-TEST_F(fork, child_cannot_use_timers_of_parent)
+TEST_F(context, child_cannot_use_timers_of_parent)
 {
 	struct timerheap *th = self->th;
 	uint64_t deadline = timerheap_now(th) + 1000 * SEC;
@@ -92,7 +92,7 @@ static int use_own_timers(struct timerheap *th)
 }
 
 /* timerheap_reopen() gives a child timers of its own, and the parent's timers stay. */
-TEST_F(fork, reopen_gives_child_its_own_timers)
+TEST_F(context, reopen_gives_child_its_own_timers)
 {
 	struct timerheap *th = self->th;
 	uint64_t deadline = timerheap_now(th) + 1000 * SEC;
@@ -110,7 +110,7 @@ TEST_F(fork, reopen_gives_child_its_own_timers)
 }
 
 /* A child reopens the context, and then forks.  The grandchild cannot use the child's timers. */
-TEST_F(fork, grandchild_cannot_use_timers_of_child)
+TEST_F(context, grandchild_cannot_use_timers_of_child)
 {
 	struct timerheap *th = self->th;
 	pid_t pid = fork();
@@ -134,7 +134,7 @@ static void reopen_in_handler(void)
 }
 
 /* A child handler that the program has registered by pthread_atfork() may reopen the context. */
-TEST_F(fork, atfork_handler_can_reopen_context)
+TEST_F(context, atfork_handler_can_reopen_context)
 {
 	pid_t pid;
 
@@ -156,7 +156,7 @@ static void fork_in_function(void *arg)
 }
 
 /* After a fork() in a function that the loop calls, the loop in the child returns -EBADF. */
-TEST_F(fork, loop_returns_ebadf_in_child_if_function_of_loop_forks)
+TEST_F(context, loop_returns_ebadf_in_child_if_function_of_loop_forks)
 {
 	struct timerheap_loop *loop = timerheap_loop_new(SLOTS);
 	int ret;
@@ -175,7 +175,7 @@ TEST_F(fork, loop_returns_ebadf_in_child_if_function_of_loop_forks)
 }
 
 /* A child does not keep its parent's timers alive: a close by the parent removes them. */
-TEST_F(fork, close_by_parent_removes_timers_while_child_lives)
+TEST_F(context, close_by_parent_removes_timers_while_child_lives)
 {
 	struct timerheap *th = timerheap_open(CLOCK_MONOTONIC, SLOTS);
 	int64_t before = th_entries(timerheap_fd(self->th));
@@ -200,7 +200,7 @@ TEST_F(fork, close_by_parent_removes_timers_while_child_lives)
  * In the process that has opened the context, timerheap_reopen() stops all timers, and frees all
  * slots.
  */
-TEST_F(fork, reopen_without_fork_stops_all_timers)
+TEST_F(context, reopen_without_fork_stops_all_timers)
 {
 	struct timerheap *th = self->th;
 
@@ -218,7 +218,7 @@ TEST_F(fork, reopen_without_fork_stops_all_timers)
  * event returns -EBADF, and so does a start that uses the descriptor.  If the process serves the
  * timers, a start uses the descriptor only to make it readable earlier.
  */
-TEST_F(fork, wait_and_start_fail_after_close_of_descriptor)
+TEST_F(context, wait_and_start_fail_after_close_of_descriptor)
 {
 	struct timerheap *th = self->th;
 
@@ -251,7 +251,7 @@ static void count(const struct timerheap_event *event, void *arg)
  * timerheap_reap() makes the descriptor readable if it leaves an event.  If it cannot, the next
  * start fails, which shows the program that its wait for the descriptor may not end.
  */
-TEST_F(fork, start_fails_after_reap_with_closed_descriptor)
+TEST_F(context, start_fails_after_timerheap_reap_with_closed_descriptor)
 {
 	struct timerheap *th = self->th;
 	int events = 0;
@@ -434,7 +434,7 @@ TEST(descriptor_restored_by_dup2_is_not_readable_without_event)
 }
 
 /* If a child may not open the device, the reopen fails.  The child can still close the context. */
-TEST_F(fork, reopen_without_permission_fails)
+TEST_F(context, reopen_without_permission_fails)
 {
 	struct timerheap *th = self->th;
 	pid_t pid;
