@@ -443,7 +443,8 @@ bool theap_run_batch(struct theap_queue *queue, struct theap_run *run)
  * theap_run_add_waker - request a callback after the timers' functions
  * @run:    the run that calls the timer's function
  * @waker:  the callback; if several functions of the run request it, the run calls it once
- *          for all requests that precede the callback
+ *          for all requests that precede the callback.  Exception: if another run has the
+ *          waker in its list, too, this run may call it earlier, or twice
  *
  * Context: a timer's function.
  */

@@ -127,8 +127,8 @@ unsigned int theap_steal_us = 2000;
 /*
  * The most queues that one scan visits, after a run and before a sleep.  The next scans visit the
  * other queues of a large machine.  If each scan visited 1000 queues, scans would take a tenth of
- * the time of each CPU.  (A scan reads 2 cache lines per queue, in 0.1 us each, every 2 ms.)  Each
- * change of a first deadline would invalidate a line in the caches of all CPUs that scan.
+ * the time of each CPU.  (A scan reads 2 cache lines per queue that change, in 0.1 us each, every 2
+ * ms.) Each change of a first deadline would invalidate a line in the caches of all CPUs that scan.
  */
 #define THEAP_STEAL_QUEUES_AFTER_RUN	32
 #define THEAP_STEAL_QUEUES_BEFORE_SLEEP	64

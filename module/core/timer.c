@@ -307,8 +307,8 @@ static int theap_timer_push(struct theap_claim *claim, const struct theap_placem
 }
 
 /*
- * Dequeue a claimed timer if the lock of its queue is free and no run extracts due entries in bulk.
- * A bulk extraction leaves holes in the heap, and then the removal of an entry could take long.
+ * Dequeue a claimed timer if the lock of its queue is free, and the heap has no holes.  A run that
+ * extracts due entries in bulk leaves holes, and then the removal of an entry could take long.
  * Return: whether the timer was dequeued.
  */
 static bool __theap_timer_leave(struct theap_timer *timer)

@@ -336,7 +336,7 @@ void test_run_until_armed(void)
 }
 
 /*
- * Wait until @count is at least @value, but 10 s at most.
+ * Wait until @count is at least @value, but about 10 s at most.
  * Return: whether @count equals @value 2 ms later.
  */
 bool test_settles_at(unsigned int *count, unsigned int value)
@@ -351,7 +351,7 @@ bool test_settles_at(unsigned int *count, unsigned int value)
 }
 
 /*
- * Wait until the heap of a queue has at most @segments segments, but 10 s at most.
+ * Wait until the heap of a queue has at most @segments segments, but about 10 s at most.
  * Return: whether the heap has at most @segments segments.
  */
 bool test_shrinks_to(struct theap_queue *queue, u32 segments)

@@ -201,8 +201,8 @@ static void watchdog_steals_stuck_queue(struct kunit *test)
 
 /*
  * If a watchdog timer of this CPU is over half a period late, theap_watchdog_timer_check() arms it
- * again.  If the machine has another CPU, the timer moves to that CPU.  A timer that is not late
- * does not change.
+ * again.  If the machine has another housekeeping CPU, the timer moves to that CPU.  A timer that
+ * is not late does not change.
  */
 static void watchdog_timer_overdue_by_half_a_period_moves_to_another_cpu(struct kunit *test)
 {

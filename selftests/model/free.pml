@@ -3,12 +3,12 @@
  * The stack of free slots (tools/lib/slots.c): is each slot free, or owned by one thread, at any
  * time, and is none lost?
  *
- * Threads pop slots and push them again, in any order.  The head has the number of the top slot and
- * a count of pushes.  The link of a slot is in its user_data, which the thread that has the slot
- * overwrites.  A pop reads the link of the top slot before its compare-and-exchange of the head.
- * Meanwhile other threads may pop that slot and the next one, and push the first one again: then
- * the number in the head is the same, but the link has changed.  The count of pushes makes the
- * exchange fail.
+ * Threads pop slots and push them again, at any time.  A thread owns at most two slots, and first
+ * pushes the one that it popped last.  The head has the number of the top slot and a count of
+ * pushes.  The link of a slot is in its user_data, which the thread that has the slot overwrites.
+ * A pop reads the link of the top slot before its compare-and-exchange of the head.  Meanwhile
+ * other threads may pop that slot and the next one, and push the first one again: then the number
+ * in the head is the same, but the link has changed.  The count of pushes makes the exchange fail.
  *
  * In spin every process sees a store at once.  On a CPU, the release of a push and the acquire of a
  * pop order the link and the head.

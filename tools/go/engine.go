@@ -43,8 +43,8 @@ func current() *kernel {
 	return engine.kernel.Load()
 }
 
-// choose opens the device, unless TIMERHEAP_ENGINE is "process".  If the open succeeds, choose
-// starts the goroutine that takes events.
+// choose opens the device, unless TIMERHEAP_ENGINE is "process" and the program may be controlled by
+// that variable.  If the open succeeds, choose starts the goroutine that takes events.
 func choose() {
 	choice := os.Getenv("TIMERHEAP_ENGINE")
 	// Ignore the variable in a program with more rights than the user that runs it: the value

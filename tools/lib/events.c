@@ -184,10 +184,10 @@ static int kick_and_lower(struct timerheap *th, const uint32_t *slots, uint32_t 
  * kernel, or the thread of TIMERHEAP_THREAD, checks the slot later than at its deadline.  The KICK
  * checks the slot at once, and adds all periods that have passed to the event.  sync() of the
  * engine may have set *@next to the time of such a late check, so lower *@next to the deadline.
- * After this, timerheap_next_before() kicks a slot only if the slot backs off again.  In a context
- * that the process serves, with a clock that is not manual, timerheap_next_before() also kicks a
- * periodic slot that is due again.
- * Return: 0 or a negative error.
+ * After this, timerheap_next_before() kicks a slot only if the slot backs off again, or if a check
+ * of the slot has begun and not ended.  In a context that the process serves, with a clock that is
+ * not manual, timerheap_next_before() also kicks a periodic slot that is due again.  Return: 0 or a
+ * negative error.
  */
 static int end_back_offs(struct timerheap *th, uint64_t *next)
 {

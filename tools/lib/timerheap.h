@@ -191,9 +191,9 @@ const char *timerheap_engine(const struct timerheap *th);
  * that of a discarded event, and while timerheap_wait() has a clock step to report.  In a child of
  * fork(), return -1 until timerheap_reopen().
  *
- * If the process serves the timers, ioctls of the device fail on the descriptor.  Without
- * TIMERHEAP_THREAD, the descriptor is then also readable when a timer is due, until a function
- * such as timerheap_next() finds no event.
+ * If the process serves the timers, ioctls of the device fail on it.  It then stays readable until
+ * a function such as timerheap_next() finds no event.  Without TIMERHEAP_THREAD, it also becomes
+ * readable when a timer is due, or would be due if it had not been stopped or postponed.
  */
 static inline int timerheap_fd(const struct timerheap *th)
 {
@@ -366,7 +366,7 @@ static inline unsigned int timerheap_arm(struct timerheap *th, uint32_t slot,
 
 /*
  * Kick @nr slots: the kernel checks each slot, and queues, expires or dequeues its timer.  This is
- * one system call, or more if a signal or a wrong slot number ends it early.
+ * one system call, or more if a signal or an error ends it early.
  * Return: the number of slots that were kicked.  If it is below @nr, the next slot of @slots has
  * failed, and a call that begins with that slot returns its error: -ENOENT: the number is not
  * below the number of slots; -EFAULT: @slots cannot be read (in the process: SIGSEGV instead);

@@ -14,7 +14,7 @@
 #include <linux/minmax.h>
 #include <linux/types.h>
 
-/* The program defines these functions, for example heap_target.c, in which they can fail. */
+/* The program defines these functions, for example heap_target.c, where kvmalloc() can fail. */
 void *kvmalloc(size_t bytes, gfp_t gfp);
 void kvfree(const void *memory);
 
