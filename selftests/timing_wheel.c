@@ -5,11 +5,11 @@
  * go-zero is a Go framework.  The comment of each test names a similar test of go-zero's
  * TimingWheel.
  *
- * Each test runs once per variant.  The variant determines whether the test passes deadlines
- * to calls as spans or as absolute times, or stores them in shared memory.  The variant also
- * determines whether the timers are exact or have slack.  A timer with slack expires at its
- * rounded deadline.  The event of that timer has the deadline that was requested, and in @fired
- * the later time of the expiry.
+ * Each test runs once per variant.  The variant determines whether the test passes deadlines to
+ * calls as spans or as absolute times, or stores them in shared memory.  The variant also
+ * determines whether the timers are exact or have slack.  A timer with slack expires at its rounded
+ * deadline, or at once if it is due when it is started.  The event of that timer has the deadline
+ * that was requested, and in @fired the later time of the expiry.
  *
  * The host may stall while a test starts its timers.  If timers become due before the test
  * has moved or stopped them, the test repeats with a new context.

@@ -24,16 +24,16 @@
  * cleans the top of the heap: it removes stopped timers there, and requeues postponed ones.  Then
  * it takes due timers out of the heap, and calls their functions without the lock.
  *
- * Go's runtime from 1.14 to 1.22 has no inbox: to move a timer earlier, it only changes the
- * timer's state.  The next holder of the heap's lock scans the whole heap for changed timers.  With
- * 50 000 timers these scans kept one core busy.  Here the inbox lists the timers to requeue.
+ * Go's runtime from 1.14 to 1.22 has no inbox: to move a timer earlier, it only changes the timer's
+ * state.  Later the scheduler scans the whole heap for changed timers.  With 50 000 timers these
+ * scans kept one core busy.  Here the inbox lists the timers to requeue.
  *
  * Only the CPU that drives the queue arms the hrtimer, with interrupts off.  Between runs, that CPU
  * arms the hrtimer in three cases only: for an earlier deadline; when the queue is no longer
- * throttled (budget.c); or after another CPU has handed the queue over to it (arm.c).  If the timer
- * with the first deadline is stopped or postponed, the hrtimer stays armed for the old deadline.
- * At that time the hrtimer fires, its run finds nothing due, and the end of the run arms the
- * hrtimer for the new first deadline.
+ * throttled (budget.c); or after the queue was handed over to it from another CPU (arm.c).  If the
+ * timer with the first deadline is stopped or postponed, the hrtimer stays armed for the old
+ * deadline.  At that time the hrtimer fires, its run finds nothing due, and the end of the run arms
+ * the hrtimer for the new first deadline.
  *
  * A context (an open device file) with a manual clock has a queue of its own without an hrtimer:
  * manual.c.
@@ -77,7 +77,7 @@ static_assert(THEAP_BATCH <= U8_MAX, "@active of a timer counts up to THEAP_BATC
 
 /*
  * A value of &theap_placement.cpu: the CPU that starts the timer; or, if that CPU is isolated or
- * nohz_full, a housekeeping CPU (theap_queue_for()).
+ * nohz_full, a housekeeping CPU if one is online (theap_queue_for()).
  */
 #define THEAP_ANY_CPU		UINT_MAX
 

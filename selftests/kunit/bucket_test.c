@@ -317,7 +317,7 @@ static void run_batches(struct kunit *test, unsigned int nr)
  * The bucket's own four children are buckets that are not due.  All other heap entries are those of
  * timers that are due before the bucket.
  */
-static void bucket_with_many_timers_delays_no_timer_with_earlier_deadline(struct kunit *test)
+static void bucket_with_many_timers_delays_earlier_deadlines_by_one_batch(struct kunit *test)
 {
 	unsigned int i, nr = 10 * THEAP_BATCH;
 	struct test_timer *t = test_timers(test, nr + 20), *others = t + nr;
@@ -622,7 +622,7 @@ static struct kunit_case bucket_cases[] = {
 	KUNIT_CASE(bucket_new_slack_takes_effect_at_requeue),
 	KUNIT_CASE(bucket_periodic_timer_does_not_drift),
 	KUNIT_CASE(bucket_timers_that_throttled_run_did_not_expire_stay_due),
-	KUNIT_CASE(bucket_with_many_timers_delays_no_timer_with_earlier_deadline),
+	KUNIT_CASE(bucket_with_many_timers_delays_earlier_deadlines_by_one_batch),
 	KUNIT_CASE(bucket_split_between_batches_expires_before_later_deadlines),
 	KUNIT_CASE(bucket_expires_in_next_batch_if_batch_ends_just_before_bucket),
 	KUNIT_CASE(bucket_timers_do_not_expire_early_if_clock_is_stepped_back),

@@ -7,7 +7,8 @@
  *	TAI				timerfd on CLOCK_REALTIME: no timerfd supports CLOCK_TAI
  *	manual				eventfd
  *
- * If there is nothing to wait for, a timerfd is armed at TIMERHEAP_NEVER, or was never armed.
+ * If there is nothing to wait for, a timerfd is armed for a time after all deadlines, or was never
+ * armed.
  * timerfd_settime() makes it unreadable until its new time.  If the new time has passed, an
  * interrupt makes the timerfd readable, a moment later.
  *
@@ -20,9 +21,10 @@
  * timerfd if it finds no event.
  *
  * TFD_TIMER_CANCEL_ON_SET makes the timerfd readable at each step.  The next read() or
- * timerfd_settime() then fails with ECANCELED, and timerfd_settime() has armed it nonetheless.
- * A context without TIMERHEAP_CANCEL_ON_SET uses TFD_TIMER_CANCEL_ON_SET, too, and ignores the
- * error.  Without TFD_TIMER_CANCEL_ON_SET, the reader could sleep although the ring has an event:
+ * timerfd_settime() then fails with ECANCELED, and timerfd_settime() has armed it nonetheless.  A
+ * context without TIMERHEAP_CANCEL_ON_SET uses TFD_TIMER_CANCEL_ON_SET, too, if its clock can be
+ * stepped, and ignores the error.  Without TFD_TIMER_CANCEL_ON_SET, the reader could sleep although
+ * the ring has an event:
  *
  *  - The armed time passes, and an interrupt is about to make the timerfd readable.
  *  - The reader expires a timer, and adds the event to the ring.  It does not arm the timerfd
