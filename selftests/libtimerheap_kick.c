@@ -58,7 +58,7 @@ FIXTURE_TEARDOWN(kick)
 
 /*
  * If the KICK of a slot fails, the flush keeps that slot and those behind it in @kicks, the list of
- * slots to kick.
+ * slots to kick.  The next two tests have the exceptions.
  */
 TEST_F(kick, flush_keeps_the_slots_that_it_has_not_kicked_if_a_kick_fails)
 {

@@ -76,7 +76,7 @@ static int64_t field(const char *event, const char *name)
 	return at ? strtoll(at + strlen(key), NULL, 10) : INT64_MIN;
 }
 
-/* Return: whether a trace event contains @what as a whole word. */
+/* Return: whether the first @what in a trace event is a whole word. */
 static bool has_word(const char *event, const char *what)
 {
 	const char *at = strstr(event, what);

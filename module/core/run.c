@@ -61,7 +61,8 @@ static bool theap_run_must_defer(struct theap_run *run, struct theap_timer *time
 	/*
 	 * Do not defer if the pending call is in the batch of this run.  A periodic timer may be
 	 * due twice in one batch: on a manual clock, or if a CPU moves it to an earlier deadline
-	 * meanwhile.  Then this run makes both calls, one after the other.
+	 * meanwhile.  Then this run makes both calls, one after the other, if
+	 * expire() of the timer requests both.
 	 */
 	for (i = 0; i < run->nr; i++)
 		if (run->expired[i].timer == timer)

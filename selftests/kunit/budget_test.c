@@ -242,8 +242,8 @@ static void budget_charges_interrupt_that_begins_the_run(struct kunit *test)
 /*
  * An interrupt that costs 80 us does not throttle the run that it begins, if the CPU time of
  * earlier runs is repaid.  The test first reaches the limit of the CPU, and waits until the use is
- * repaid.  Then the test begins a run with such an interrupt.  The host may stop this machine, so
- * the test tries up to 20 times.
+ * repaid.  Then the test begins a run with such an interrupt, of which only the time since the last
+ * charge counts.  The host may stop this machine, so the test tries up to 20 times.
  */
 static void budget_does_not_throttle_run_begun_by_interrupt_that_costs_80_us(struct kunit *test)
 {

@@ -17,7 +17,8 @@ type Ticker struct {
 }
 
 // NewTicker starts a ticker with the period d.  It panics if d is 0 or negative.  A period below
-// 100 microseconds counts as 100 microseconds.
+// the minimum counts as the minimum: 100 microseconds, unless root has changed it (the module
+// parameter min_period_ns).
 //
 // A ticker uses memory and CPU time until Stop, even if nothing refers to it.
 func NewTicker(d time.Duration) *Ticker {

@@ -296,9 +296,9 @@ impl Interval {
         source.must_serve();
         let place = self.place.get_or_insert_with(|| expect(source.place()));
         if is_first {
-            // Choose a new number as the data of this interval's events.  The waiter then ignores
-            // events of a future that had the slot before: they have another number.  The timer is
-            // stopped, so only the start below makes events with the new number.
+            // Choose a new number as the data of this interval's events.  The waiter then does not
+            // count events of a future that had the slot before: they have another number.  The
+            // timer is stopped, so only the start below makes events with the new number.
             let number = place.waiter.count_again();
             place.timer.set_data(number);
             expect(place.timer.start_periodic(self.first, self.period));
