@@ -49,8 +49,8 @@
 
 struct timerheap_cache {
 	struct rhashtable table;
-	atomic_t nr;			/* number of entries, also those that a set is
-					 * adding, without those being removed */
+	/* Number of entries, also those that a set is adding, without those being removed. */
+	atomic_t nr;
 	unsigned int max;		/* constant: a new key must not raise @nr above @max */
 	struct llist_head retired;	/* entries for the worker to free */
 	struct work_struct work;
