@@ -117,7 +117,7 @@ static bool theap_manual_run(struct theap_queue *queue, s64 until, u64 limit)
 		rcu_read_unlock();
 		local_bh_enable();
 		cond_resched();
-	} while (more && !signal_pending(current));
+	} while (more && !task_sigpending(current));
 	return more;
 }
 
@@ -143,6 +143,7 @@ static int __theap_manual_advance(struct theap_manual *manual, struct theap_adva
 {
 	struct theap_queue *queue = &manual->queue;
 	s64 until = advance->to;
+	bool more;
 
 	lockdep_assert_held(&manual->lock);
 	if (!advance->absolute)
@@ -153,12 +154,19 @@ static int __theap_manual_advance(struct theap_manual *manual, struct theap_adva
 	until = min(until, THEAP_NEVER - 1);
 	advance->expirations = 0;
 	do {
-		bool more = theap_manual_run(queue, until, advance->limit - advance->expirations);
-
+		more = theap_manual_run(queue, until, advance->limit - advance->expirations);
 		advance->expirations += queue->run.expirations;
 		if (more || advance->stay || advance->expirations >= advance->limit)
 			break;
-	} while (!theap_manual_arrive(queue, until) && !signal_pending(current));
+	} while (!theap_manual_arrive(queue, until) && !task_sigpending(current));
+	/*
+	 * If a signal has ended the run, expire the rest of what is due now, and count it.  After
+	 * the unlock, another task could expire these timers, and no call would count them.
+	 */
+	while (more && !fatal_signal_pending(current)) {
+		more = theap_manual_run(queue, queue->now, U64_MAX);
+		advance->expirations += queue->run.expirations;
+	}
 	advance->now = queue->now;
 	return 0;
 }
@@ -168,11 +176,12 @@ static int __theap_manual_advance(struct theap_manual *manual, struct theap_adva
  * @queue:   the queue of the clock
  * @advance: how far; receives the result
  *
- * The advance ends early if a signal is pending.
+ * The advance ends early if a signal is pending.  Then the timers that are due at the time reached
+ * still expire, and count, unless the signal kills the task.
  *
  * Context: task, may sleep.
  * Return: 0; -EINVAL: the clock has passed @to of @advance; -EINTR: a signal arrived while
- * another task advanced the clock.
+ * another task ran the queue.
  */
 int theap_manual_advance(struct theap_queue *queue, struct theap_advance *advance)
 {

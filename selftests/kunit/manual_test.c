@@ -250,6 +250,70 @@ static void manual_signal_ends_advance_in_which_timers_are_started(struct kunit 
 }
 
 /*
+ * Start 3 batches of timers, all due at 10, and make an advance with @flag set.  All must expire in
+ * the advance, and the clock must reach @reached.
+ */
+static void advance_with_flag(struct kunit *test, int flag, struct theap_advance advance,
+			      s64 reached)
+{
+	const unsigned int nr = 3 * THEAP_BATCH;
+	struct manual_timer *t = kunit_kcalloc(test, nr, sizeof(*t), GFP_KERNEL);
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, t);
+	for (i = 0; i < nr; i++) {
+		init_timer(test, &t[i], &deadline_ops);
+		start_timer(&t[i], 10);
+	}
+	manual.checks = 0;
+	set_thread_flag(flag);
+	KUNIT_EXPECT_EQ(test, theap_manual_advance(manual.queue, &advance), 0);
+	clear_thread_flag(flag);
+	KUNIT_EXPECT_EQ(test, advance.expirations, nr);
+	KUNIT_EXPECT_EQ(test, advance.now, reached);
+	KUNIT_EXPECT_EQ(test, manual.checks, nr);
+	KUNIT_EXPECT_EQ(test, manual.queue->now, reached);
+	for (i = 0; i < nr; i++)
+		end_timer(&t[i]);
+}
+
+/*
+ * A signal ends an advance in the middle of timers with one deadline.  The advance still expires
+ * and counts all of them: programs add up the results of their calls.
+ */
+static void manual_advance_ended_by_signal_counts_all_timers_due(struct kunit *test)
+{
+	advance_with_flag(test, TIF_SIGPENDING,
+			  (struct theap_advance){ .to = YEAR, .limit = U64_MAX }, 10);
+}
+
+/* The same with a limit of one expiration, at which the advance ends without a signal, too. */
+static void manual_advance_with_limit_counts_all_timers_due_despite_signal(struct kunit *test)
+{
+	advance_with_flag(test, TIF_SIGPENDING,
+			  (struct theap_advance){ .to = YEAR, .limit = 1 }, 10);
+}
+
+/* Task work, such as that of io_uring, is no signal: it ends no advance. */
+static void manual_task_work_does_not_end_advance(struct kunit *test)
+{
+	struct manual_timer t;
+
+	advance_with_flag(test, TIF_NOTIFY_SIGNAL,
+			  (struct theap_advance){ .to = YEAR, .absolute = true, .limit = U64_MAX },
+			  YEAR);
+	manual.checks = 0;
+	init_timer(test, &t, &restarting_ops);
+	start_timer(&t, YEAR + 10);
+	set_thread_flag(TIF_NOTIFY_SIGNAL);
+	advance_to(test, 2 * YEAR, U64_MAX);
+	clear_thread_flag(TIF_NOTIFY_SIGNAL);
+	KUNIT_EXPECT_EQ(test, manual.checks, 1000);
+	KUNIT_EXPECT_EQ(test, manual.queue->now, 2 * YEAR);
+	end_timer(&t);
+}
+
+/*
  * The expire() operation of a timer that a program has postponed: return a later deadline.  Count a
  * fault if the call is not made at the time @last.
  */
@@ -336,6 +400,9 @@ static struct kunit_case manual_cases[] = {
 	KUNIT_CASE(manual_due_timer_in_inbox_expires_once),
 	KUNIT_CASE(manual_clock_does_not_pass_timer_of_inbox_whose_claim_lasts),
 	KUNIT_CASE(manual_signal_ends_advance_in_which_timers_are_started),
+	KUNIT_CASE(manual_advance_ended_by_signal_counts_all_timers_due),
+	KUNIT_CASE(manual_advance_with_limit_counts_all_timers_due_despite_signal),
+	KUNIT_CASE(manual_task_work_does_not_end_advance),
 	KUNIT_CASE(manual_postponed_timer_is_checked_once_at_old_deadline),
 	KUNIT_CASE(manual_million_timers_expire_at_deadlines),
 	{}

@@ -5,8 +5,8 @@
  *
  * A signal may end ADVANCE early, with the clock between its old time and the target.
  * timerheap_advance() then repeats the call, with the same absolute target.
- * timerheap_advance_next() has no target, so it returns the number of expirations so far,
- * possibly 0.  The program's next call of timerheap_advance_next() continues.
+ * timerheap_advance_next() has no target, so it returns 0 if the signal arrives before the next
+ * expiry.  The program's next call of timerheap_advance_next() continues.
  */
 #include <errno.h>
 
@@ -36,7 +36,7 @@ int64_t timerheap_advance(struct timerheap *th, uint64_t to, uint32_t limit)
 		int64_t error = advance(th, &call);
 
 		/*
-		 * -EINTR: a signal arrived while this call waited for the ADVANCE of another
+		 * -EINTR: a signal arrived while this call waited for a call of another
 		 * thread.  This call has not moved the clock, so repeat it.
 		 */
 		if (error == -EINTR)

@@ -706,8 +706,8 @@ int timerheap_wait(struct timerheap *th, int64_t timeout);
 int64_t timerheap_advance(struct timerheap *th, uint64_t to, uint32_t limit);
 
 /*
- * Advance the clock to the next expiry.  A signal may end the call early.  Then the result is
- * smaller, possibly 0, and the next call continues.
+ * Advance the clock to the next expiry.  A signal may end the call before that: then the result is
+ * 0, and the next call continues.
  * Return: the number of expirations at that time; 0 without a signal: no timer is left
  * to expire, and the clock does not move; -EINVAL: the clock is not a manual clock; -EBADF.
  */

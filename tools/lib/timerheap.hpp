@@ -415,7 +415,7 @@ public:
 
 	/*
 	 * Advance a manual clock to the next expiry.  Return: the number of expirations; 0: no
-	 * timer will expire.  After a signal, the number may be smaller, even 0.  Throws EBADF.
+	 * timer will expire.  If a signal arrives before the expiry, 0.  Throws EBADF.
 	 */
 	std::uint64_t advance_next()
 	{

@@ -717,7 +717,7 @@ struct timerheap_eventfd {
  * call early, which is no error: with TIMERHEAP_ABSTIME the program can then repeat the call.
  *
  * EINVAL: the clock is not manual, @time is negative or has passed, or the flags do not
- * fit together.  EINTR: a signal has arrived while the call waited for another ADVANCE.
+ * fit together.  EINTR: a signal has arrived while the call waited for another call.
  */
 struct timerheap_advance {
 	__s64 time;

@@ -222,8 +222,7 @@ impl Handle {
     /// Advance a manual clock to the next deadline at which a timer expires.  Return: the number of
     /// expirations at that deadline; 0: no timer is left to expire, and the clock does not move.
     ///
-    /// A signal may end the call early.  Then the result is smaller, possibly 0, and the next call
-    /// continues.
+    /// A signal may end the call before that.  Then the result is 0, and the next call continues.
     ///
     /// # Errors
     ///
