@@ -113,7 +113,6 @@ static bool theap_manual_run(struct theap_queue *queue, s64 until, u64 limit)
 		local_bh_disable();
 		rcu_read_lock();
 		more = theap_run_batch(queue, run);
-		theap_run_wake(run);
 		rcu_read_unlock();
 		local_bh_enable();
 		cond_resched();

@@ -98,23 +98,17 @@ struct theap_placement {
 
 /**
  * struct theap_waker - a callback that timer functions request with theap_run_add_waker()
- * @next:     the next waker in the list of the run
- * @queued:   bit 0: the waker is in the list of a run
- * @run:      the run that has the waker in its list; NULL once that run calls the waker
+ * @at:       the entry of @expired of a run in which the waker was last stored.  Two runs may write
+ *            this at the same time
  * @function: called in softirq or in a task with softirqs off, under rcu_read_lock(), without a
- *            raw spinlock.  The caller may hold @batch_lock of a run, or the mutex of a manual
- *            clock
+ *            raw spinlock.  The caller may hold the mutex of a manual clock
  *
- * A run calls its wakers when nothing is left to expire, when THEAP_RUN_WAKERS (run.c) of them
- * wait, or at its end.  A run of a manual clock calls its wakers after each batch.  Many requests
- * before a call make one call.  If a function of one run requests a waker that is in the list of
- * another run, both runs call the waker.  A waker must stay allocated for an RCU grace period after
- * the last timer that may request it was stopped.
+ * A run calls its wakers after each batch.  If several functions of a batch request one waker, the
+ * run mostly calls it once.  A waker must stay allocated for an RCU grace period after the last
+ * timer that may request it was stopped.
  */
 struct theap_waker {
-	struct theap_waker *next;
-	unsigned long queued;
-	struct theap_run *run;
+	unsigned int at;
 	void (*function)(struct theap_waker *waker);
 };
 
@@ -130,11 +124,10 @@ struct theap_waker {
  *                yet (sync.c).  The run lowers @least under the lock of the queue, when it
  *                collects these timers.  After it has called all their functions, it sets @least
  *                to THEAP_NEVER without the lock
- * @expired:      timers of the current batch whose function is to be called
- * @wakers:       callbacks that the run has yet to call
- * @nr_wakers:    the number of @wakers
- * @shared_waker: a waker in the list of another run; this run also calls that waker, since the CPU
- *                of the other run may be stuck
+ * @expired:      timers of the current batch whose function is to be called.  The first @nr_wakers
+ *                entries are of timers whose function was called, or is being called.  Each of
+ *                these has a waker, a callback that such a function has requested
+ * @nr_wakers:    the number of wakers
  * @expirations:  manual clock: expirations in this run; one advance may begin several runs
  * @until:        manual clock: the run may advance the clock up to this time
  * @limit:        manual clock: the run stops advancing after this many expirations
@@ -149,12 +142,13 @@ struct theap_run {
 	unsigned int nr;
 	s64 least;
 	struct theap_expired_timer {
-		s64 when;
+		union {
+			s64 when;
+			struct theap_waker *waker;
+		};
 		struct theap_timer *timer;
 	} expired[THEAP_BATCH];
-	struct theap_waker *wakers;
 	unsigned int nr_wakers;
-	struct theap_waker *shared_waker;
 	u64 expirations;
 	s64 until;
 	u64 limit;

@@ -11,10 +11,8 @@
  *				heap from the top down, by bulk extraction (extract.c), and the
  *				timers of due buckets (bucket.c)
  *	call	without it:	the functions of the timers that have expired
- *	wake	without it:	the wakers, one for each open file (context) that has events.
- *				Manual clock: after each batch.  Other clocks: when nothing is
- *				left to expire, when THEAP_RUN_WAKERS of the wakers wait, and at
- *				the end of the run
+ *	wake	without it:	the wakers that these functions have requested, one for each open
+ *				file (context) that has new events
  *
  * The time under the lock is bounded.  A batch handles at most THEAP_BATCH timers, and
  * requeues at most half as many timers of the inbox.  With a million timers that takes at most
@@ -126,7 +124,10 @@ static noinline void __theap_expire(struct theap_queue *queue, struct theap_run 
 
 		/* @active counts the calls: a periodic timer may expire twice in one batch. */
 		WRITE_ONCE(timer->active, timer->active + 1);
-		run->expired[run->nr++] = (struct theap_expired_timer){ deadline, timer };
+		run->expired[run->nr++] = (struct theap_expired_timer){
+			.when = deadline,
+			.timer = timer,
+		};
 		WRITE_ONCE(run->least, min(run->least, timer->when));
 		theap_lateness_add(&queue->lateness, run->now - deadline);
 	}
@@ -414,11 +415,48 @@ static void theap_run_call(struct theap_run *run)
 }
 
 /**
- * theap_run_batch - expire a batch, and call the functions
+ * theap_run_add_waker - request a callback after the functions of the batch
+ * @run:    the run that calls the timer's function
+ * @waker:  the callback; a function requests at most one
+ *
+ * The waker is stored in the first entry of @expired without a waker.  The function of that entry's
+ * timer is the caller, or was called before.  @at of the waker is the number of the entry.  The run
+ * has the waker already if its entry @at has it.  If two runs have the same waker, they overwrite
+ * @at of each other.  Then a run may store the waker twice, and call it twice.  But a run never
+ * leaves it out, since only an entry of that run proves that the run has it.
+ *
+ * The idea: P. Briggs and L. Torczon, "An efficient representation for sparse sets", 1993.
+ *
+ * Context: a timer's function.
+ */
+void theap_run_add_waker(struct theap_run *run, struct theap_waker *waker)
+{
+	unsigned int at = READ_ONCE(waker->at);
+
+	if (at < run->nr_wakers && run->expired[at].waker == waker)
+		return;
+	WRITE_ONCE(waker->at, run->nr_wakers);
+	run->expired[run->nr_wakers++].waker = waker;
+}
+
+/* Call the wakers of a batch. */
+static void theap_run_wake(struct theap_run *run)
+{
+	const struct theap_expired_timer *entry = run->expired, *end = entry + run->nr_wakers;
+
+	for (; entry < end; entry++)
+		entry->waker->function(entry->waker);
+	run->nr_wakers = 0;
+}
+
+/**
+ * theap_run_batch - expire a batch, call the functions, and wake the tasks that wait for events
  * @queue: the queue
  * @run:   a run of @queue that the caller has begun
  *
- * Context: softirqs off, under rcu_read_lock().
+ * The tasks need not wait for later batches of the run, even if the host stops this CPU.
+ *
+ * Context: softirqs off, under rcu_read_lock(), which keeps the memory of the wakers.
  * Return: whether there may be more to do now.
  */
 bool theap_run_batch(struct theap_queue *queue, struct theap_run *run)
@@ -429,67 +467,8 @@ bool theap_run_batch(struct theap_queue *queue, struct theap_run *run)
 	more = theap_run_collect(queue, run);
 	theap_run_call(run);
 	theap_batch_unlock(run);
+	theap_run_wake(run);
 	return more;
-}
-
-/*
- * If a run has this many wakers after a batch, it calls them, and continues if it is not throttled.
- * A waker wakes the tasks that wait for events of one open file.  That takes longer than expiring a
- * timer.  A run may spend its whole CPU budget on the timers of thousands of open files.  If it
- * called all their wakers only at its end, the calls would take many times the budget.
- */
-#define THEAP_RUN_WAKERS	THEAP_BATCH
-
-/**
- * theap_run_add_waker - request a callback after the timers' functions
- * @run:    the run that calls the timer's function
- * @waker:  the callback; if several functions of the run request it, the run calls it once
- *          for all requests that precede the callback.  Exception: if another run has the
- *          waker in its list, too, this run may call it earlier, or twice
- *
- * Context: a timer's function.
- */
-void theap_run_add_waker(struct theap_run *run, struct theap_waker *waker)
-{
-	if (!test_and_set_bit(0, &waker->queued)) {
-		WRITE_ONCE(waker->run, run);
-		waker->next = run->wakers;
-		run->wakers = waker;
-		run->nr_wakers++;
-		return;
-	}
-	if (READ_ONCE(waker->run) == run)
-		return;
-	/*
-	 * The waker is in the list of another run, which will call it.  But that run's
-	 * CPU may be stuck, and the tasks that the waker wakes must not wait for that CPU.
-	 * So this run calls the waker, too.  It stores one such waker in @shared_waker, which
-	 * theap_run_wake() calls.  If another one is stored there already, call that one now.
-	 */
-	if (run->shared_waker && run->shared_waker != waker)
-		run->shared_waker->function(run->shared_waker);
-	run->shared_waker = waker;
-}
-
-/* Call the wakers of a run.  Context: as theap_run_batch(). */
-void theap_run_wake(struct theap_run *run)
-{
-	struct theap_waker *waker = run->wakers, *shared_waker = run->shared_waker;
-
-	run->wakers = NULL;
-	run->nr_wakers = 0;
-	run->shared_waker = NULL;
-	while (waker) {
-		struct theap_waker *next = waker->next;
-
-		/* When bit 0 is clear, another run may put the waker into its list. */
-		WRITE_ONCE(waker->run, NULL);
-		clear_bit_unlock(0, &waker->queued);
-		waker->function(waker);
-		waker = next;
-	}
-	if (shared_waker)
-		shared_waker->function(shared_waker);
 }
 
 /*
@@ -547,8 +526,7 @@ bool __theap_run_begin(struct theap_queue *queue, struct theap_run *run)
  * @queue: the queue
  * @run:   was begun by __theap_run_begin() on this CPU
  *
- * Context: softirq, or softirqs off; under rcu_read_lock(), which keeps the memory of
- * the wakers until the last of them is called.
+ * Context: softirq, or softirqs off; under rcu_read_lock().
  * Return: when the run ended, on CLOCK_MONOTONIC; 0: the CPU has no time left for other runs.
  */
 u64 theap_run(struct theap_queue *queue, struct theap_run *run)
@@ -559,21 +537,12 @@ u64 theap_run(struct theap_queue *queue, struct theap_run *run)
 	do {
 		WRITE_ONCE(queue->progress, now);
 		more = theap_run_batch(queue, run);
-		/*
-		 * Wake tasks now.  Below, the run reads the clock again, and may find that more
-		 * timers are due.  The tasks need not wait for the batch of those timers.
-		 */
-		if (!more || run->nr_wakers >= THEAP_RUN_WAKERS)
-			theap_run_wake(run);
 		if (!more)
 			more = theap_queue_first(queue) <= theap_queue_now(queue);
 		throttle = theap_budget_charge(queue->account, &now);
 	} while (more && !throttle);
-	if (throttle) {
-		theap_run_wake(run);
-		throttle = theap_budget_charge(queue->account, &now);
+	if (throttle)
 		theap_budget_count_throttled(queue->account, now);
-	}
 	theap_run_end(queue, run, throttle, now);
 	return theap_budget_left() ? now : 0;
 }

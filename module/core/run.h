@@ -11,7 +11,6 @@ bool __theap_run_begin(struct theap_queue *queue, struct theap_run *run)
 u64 theap_run(struct theap_queue *queue, struct theap_run *run);
 u64 theap_queue_run(struct theap_queue *queue);
 bool theap_run_batch(struct theap_queue *queue, struct theap_run *run);
-void theap_run_wake(struct theap_run *run);
 void theap_run_attach(struct theap_queue *queue);
 
 #endif /* THEAP_RUN_H */

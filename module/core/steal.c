@@ -97,13 +97,13 @@
  *    theap_account_free() cancels all hrtimers of the queues, also those that thieves have armed.
  *
  * The limits of stealing.  If a CPU stops in the middle of a batch, the functions of that batch, at
- * most THEAP_BATCH, wait for it: no other CPU knows which of them have been called.  If a CPU stops
- * while it holds the lock of a queue, the queue waits.  While a thief's run is on, no other thief
- * begins a run of the queue, even if that run makes no progress.  So if both the owning CPU and the
- * thief stop in the middle of a run, no third CPU runs the queue.  Suppose that a thief's CPU stops
- * between the end of its run and the IPI that notifies the owning CPU.  Then the owning CPU may be
- * late for a timer that the thief has moved from the inbox to the heap (race 2).  A third CPU can
- * steal that timer.
+ * most THEAP_BATCH, and their wakers wait for it: no other CPU knows which have been called.  If a
+ * CPU stops while it holds the lock of a queue, the queue waits.  While a thief's run is on, no
+ * other thief begins a run of the queue, even if that run makes no progress.  So if both the owning
+ * CPU and the thief stop in the middle of a run, no third CPU runs the queue.  Suppose that a
+ * thief's CPU stops between the end of its run and the IPI that notifies the owning CPU.  Then the
+ * owning CPU may be late for a timer that the thief has moved from the inbox to the heap (race 2).
+ * A third CPU can steal that timer.
  */
 #include <linux/ktime.h>
 #include <linux/minmax.h>

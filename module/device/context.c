@@ -7,13 +7,13 @@
  *
  *	close					run
  *	  stop the timer of each slot, wait	  call the functions of expired timers;
- *	  for its function, dequeue the timer	  each adds the timer's context to the
- *	  free slots and timers			  run's list of contexts, once
- *	  ...					  wake the readers of each context in
- *	  free the context after a grace period	  the list
+ *	  for its function, dequeue the timer	  each stores the waker of the timer's
+ *	  free slots and timers			  context in the run
+ *	  ...					  call the wakers, which wake the readers
+ *	  free the context after a grace period
  *
  * After the close has stopped a timer synchronously, no run accesses that timer.  But a run may
- * still have the context in its list.  The run stays in an RCU read-side critical section until it
+ * still have the waker of the context.  The run stays in an RCU read-side critical section until it
  * has woken the readers.  The grace period waits for the end of that section.  No reader sleeps
  * at the last close, since a sleeping reader keeps the file open.  A pending request of
  * io_uring also keeps the file open.
@@ -59,7 +59,7 @@ void theap_context_wake(struct theap_context *context)
 	theap_eventfd_signal(&context->eventfd);
 }
 
-static void theap_context_run_ended(struct theap_waker *waker)
+static void theap_context_events_added(struct theap_waker *waker)
 {
 	theap_context_wake(container_of(waker, struct theap_context, waker));
 }
@@ -86,7 +86,7 @@ struct theap_context *theap_context_alloc(void)
 	mutex_init(&context->grow_lock);
 	mutex_init(&context->reader_lock);
 	init_waitqueue_head(&context->wait);
-	context->waker.function = theap_context_run_ended;
+	context->waker.function = theap_context_events_added;
 	theap_eventfd_init(&context->eventfd);
 	theap_uring_waits_init(&context->waits);
 	theap_clock_step_init(&context->clock_step, theap_context_clock_stepped);

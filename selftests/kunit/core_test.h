@@ -39,7 +39,7 @@
  * @early:    number of expiries before the deadline
  * @order:    number of its last call; the calls of all timers of a test are numbered from 1
  * @waker:    a callback that the timer's function requests; NULL: none.  The expiry run calls the
- *            callback some time after the function has returned
+ *            callback after it has called all functions of the batch
  */
 struct test_timer {
 	struct theap_timer timer;

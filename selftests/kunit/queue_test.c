@@ -475,60 +475,79 @@ static void queue_stop_sync_dequeues_timer_despite_hole_at_end_of_heap(struct ku
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, 0);
 }
 
+/* A waker is a callback that a timer's function requests from a run.  This one counts its calls. */
+struct test_waker {
+	struct theap_waker waker;
+	unsigned int calls;
+};
+
 static unsigned int wakes;
 
 static void count_wake(struct theap_waker *waker)
 {
+	container_of(waker, struct test_waker, waker)->calls++;
 	wakes++;
 }
 
-/* If the functions of 10 timers request one waker (a callback), the run calls it once. */
-static void queue_waker_is_called_once_per_run(struct kunit *test)
+/* If functions of one batch request the same waker, the run calls it once. */
+static void queue_waker_is_called_once_per_batch(struct kunit *test)
 {
-	struct theap_waker waker = { .function = count_wake };
-	struct test_timer *t = test_timers(test, 10);
+	const unsigned int nr = THEAP_BATCH / 2 - 1;
+	struct test_waker waker = { .waker.function = count_wake };
+	struct test_timer *t = test_timers(test, nr);
 	unsigned int i;
 
 	wakes = 0;
 	local_bh_disable();
-	for (i = 0; i < 10; i++) {
-		t[i].waker = &waker;
+	for (i = 0; i < nr; i++) {
+		t[i].waker = &waker.waker;
 		test_start(&t[i], PAST);
 	}
 	theap_queue_run(test_queue());
 	local_bh_enable();
-	KUNIT_EXPECT_EQ(test, t[9].called, 1);
+	KUNIT_EXPECT_EQ(test, t[nr - 1].called, 1);
 	KUNIT_EXPECT_EQ(test, wakes, 1);
 	test_start(&t[0], PAST);
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&wakes, 2));
 }
 
 /*
- * A waker is a callback that a timer's function requests.  The run that calls the function puts the
- * waker into a list, and calls it later.  But the CPU of that run may be stuck.  So if timers of a
- * second run request the waker, that run calls it, too.  Here 9 timers of the second run request
- * the waker, and the second run calls it once.
+ * Two runs may have the same waker at the same time, for example if the CPU of the first run is
+ * stuck.  @at of the waker is then the number of an entry of the first run.  In the second run that
+ * entry has another waker, number THIRD.  The second run calls each of its wakers once.
+ *
+ * Later the timer of that waker expires alone.  @at is still the number of the waker's old entry,
+ * which has the waker, too.  But the batch has no waker yet, so the run must store it again.
  */
-static void queue_run_calls_waker_even_if_run_on_stuck_cpu_has_same_waker(struct kunit *test)
+static void queue_run_calls_waker_even_if_another_run_or_batch_had_it(struct kunit *test)
 {
-	struct theap_waker shared = { .function = count_wake };
-	struct theap_waker unshared = { .function = count_wake };
-	struct test_timer *t = test_timers(test, 10);
-	struct theap_run stuck = {};
+	enum { FIRST, SHARED, SECOND, THIRD, NR };
+	static const unsigned int order[] = { SECOND, THIRD, SHARED };
+	struct test_timer *t = test_timers(test, ARRAY_SIZE(order));
+	struct theap_run *stuck = kunit_kzalloc(test, sizeof(*stuck), GFP_KERNEL);
+	struct test_waker wakers[NR] = {};
 	unsigned int i;
 
-	wakes = 0;
+	KUNIT_ASSERT_NOT_NULL(test, stuck);
+	for (i = 0; i < NR; i++)
+		wakers[i].waker.function = count_wake;
 	local_bh_disable();
-	theap_run_add_waker(&stuck, &shared);
-	for (i = 0; i < 10; i++) {
-		t[i].waker = i == 5 ? &unshared : &shared;
-		test_start(&t[i], PAST);
+	theap_run_add_waker(stuck, &wakers[FIRST].waker);
+	theap_run_add_waker(stuck, &wakers[SHARED].waker);
+	for (i = 0; i < ARRAY_SIZE(order); i++) {
+		t[i].waker = &wakers[order[i]].waker;
+		test_start(&t[i], PAST + i);
 	}
 	theap_queue_run(test_queue());
-	KUNIT_EXPECT_EQ(test, wakes, 2);
-	theap_run_wake(&stuck);
+	KUNIT_EXPECT_EQ(test, wakers[FIRST].calls, 0);
+	for (i = 0; i < ARRAY_SIZE(order); i++)
+		KUNIT_EXPECT_EQ(test, wakers[order[i]].calls, 1);
+	KUNIT_EXPECT_EQ(test, stuck->nr_wakers, 2);
+	KUNIT_EXPECT_PTR_EQ(test, stuck->expired[1].waker, &wakers[SHARED].waker);
+	test_start(&t[1], PAST);
+	theap_queue_run(test_queue());
 	local_bh_enable();
-	KUNIT_EXPECT_EQ(test, wakes, 3);
+	KUNIT_EXPECT_EQ(test, wakers[THIRD].calls, 2);
 }
 
 static void count_slow_wake(struct theap_waker *waker)
@@ -570,38 +589,50 @@ static void start_again(struct test_timer *t)
 	test_start(t, PAST);
 }
 
-static const struct test_timer *restarted;
+#define WOKEN_BY	(3 * THEAP_BATCH)
+
+static const struct test_timer *woken_by;
 static unsigned int called_before_wake;
 
 static void record_first_wake(struct theap_waker *waker)
 {
-	if (!wakes++)
-		called_before_wake = restarted->called;
+	unsigned int i;
+
+	for (i = 0; !wakes && i < WOKEN_BY; i++)
+		called_before_wake += woken_by[i].called;
+	wakes++;
 }
 
 /*
- * A run expires due timers in batches, and their functions may request wakers, which are callbacks.
- * If a batch leaves no due timer, the run calls the wakers.  Then it reads the clock again, to find
- * newly due timers.
+ * A run expires due timers in batches, and their functions may request wakers.  The run calls the
+ * wakers of a batch before it collects the next batch.  Here three batches request one waker.
  */
-static void queue_run_calls_wakers_before_it_expires_newly_due_timers(struct kunit *test)
+static void queue_run_calls_wakers_after_each_batch(struct kunit *test)
 {
 	struct theap_waker waker = { .function = record_first_wake };
-	struct test_timer *t = test_timers(test, 2);
+	struct test_timer *t = test_timers(test, WOKEN_BY);
+	unsigned int i, called, tries = 0;
 
 	wakes = 0;
-	restarted = &t[1];
-	t[0].waker = &waker;
-	t[1].work = start_again;
+	called_before_wake = 0;
+	woken_by = t;
 	local_bh_disable();
-	test_start(&t[0], PAST);
-	test_start(&t[1], PAST);
+	for (i = 0; i < WOKEN_BY; i++) {
+		t[i].waker = &waker;
+		test_start(&t[i], PAST);
+	}
 	theap_queue_run(test_queue());
-	WRITE_ONCE(t[1].work, NULL);
 	local_bh_enable();
-	KUNIT_EXPECT_EQ(test, wakes, 1);
-	KUNIT_EXPECT_EQ(test, called_before_wake, 1);
-	theap_timer_stop_sync(&t[1].timer);
+	/* The run may have been throttled: wait for the runs that expire the other timers. */
+	do {
+		usleep_range(1000, 1100);
+		for (i = 0, called = 0; i < WOKEN_BY; i++)
+			called += smp_load_acquire(&t[i].called); /* pairs with test_function() */
+	} while (called < WOKEN_BY && ++tries < 10000);
+	KUNIT_EXPECT_EQ(test, called, WOKEN_BY);
+	KUNIT_EXPECT_GT(test, called_before_wake, 0);
+	KUNIT_EXPECT_LE(test, called_before_wake, THEAP_BATCH);
+	KUNIT_EXPECT_GE(test, READ_ONCE(wakes), 3);
 }
 
 /* If a function always restarts its timer at a past deadline, the run is throttled and ends. */
@@ -775,9 +806,9 @@ static struct kunit_case queue_cases[] = {
 	KUNIT_CASE(queue_overdue_tickers_do_not_starve_other_timers),
 	KUNIT_CASE(queue_start_stop_and_postpone_work_despite_extraction_holes),
 	KUNIT_CASE(queue_stop_sync_dequeues_timer_despite_hole_at_end_of_heap),
-	KUNIT_CASE(queue_waker_is_called_once_per_run),
-	KUNIT_CASE(queue_run_calls_waker_even_if_run_on_stuck_cpu_has_same_waker),
-	KUNIT_CASE(queue_run_calls_wakers_before_it_expires_newly_due_timers),
+	KUNIT_CASE(queue_waker_is_called_once_per_batch),
+	KUNIT_CASE(queue_run_calls_waker_even_if_another_run_or_batch_had_it),
+	KUNIT_CASE(queue_run_calls_wakers_after_each_batch),
 	KUNIT_CASE(queue_run_charges_time_of_wakers_to_cpu_budget),
 	KUNIT_CASE(queue_run_is_throttled_if_function_restarts_timer_at_past_deadline),
 	KUNIT_CASE(queue_stop_sync_waits_for_function),
