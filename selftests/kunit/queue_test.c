@@ -626,6 +626,7 @@ static void queue_run_calls_wakers_after_each_batch(struct kunit *test)
 	/* The run may have been throttled: wait for the runs that expire the other timers. */
 	do {
 		usleep_range(1000, 1100);
+		/* Pairs with the release in test_function(). */
 		for (i = 0, called = 0; i < WOKEN_BY; i++)
 			called += smp_load_acquire(&t[i].called); /* pairs with test_function() */
 	} while (called < WOKEN_BY && ++tries < 10000);
