@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The quaternary heap.  heap.h has the layout and the reasons for it.
+ * The quaternary heap.  heap.h has the layout and the reasons for it.  room.c reserves positions of
+ * the heap and allocates its memory.
  *
  * Both sifts, up and down, move a gap.  The entry that is sifted stays in registers.  Each
  * entry on the way moves by one level into the gap, and its old position becomes the gap.  At

@@ -2,14 +2,14 @@
 /*
  * The watchdog: scan for queues whose CPU is stuck, even if all other CPUs sleep.
  *
- * Go has a thread for that, sysmon, which needs no P (a processor of the scheduler).  Here a
- * kernel timer scans.  One such timer is not enough, since the CPU that drives it may be the
- * stuck one.  So there are two watchdog timers, on two CPUs, that take turns.  Each expires
- * every 2 * watchdog_ms, scans the queues that may have timers, and runs those whose CPU is
- * stuck (steal.c).  Then it checks that the other timer has expired in time.  If the other timer is
- * late, its CPU may be stuck, and the other timer is armed on a third CPU, if there is one.  The
- * watchdog fails only if the CPUs of both timers are stuck.  That happens if the second CPU gets
- * stuck before its timer has found that the first CPU is stuck.
+ * Go has a thread for that, sysmon, which needs no P (a processor of the scheduler).  Here a kernel
+ * timer scans.  One such timer is not enough, since the CPU that drives it may be the stuck one.
+ * So there are two watchdog timers, on two CPUs, that take turns.  Each expires every
+ * 2 * watchdog_ms, scans the queues that may have timers, and runs those whose CPU is stuck.
+ * theap_queue_is_stuck() in steal.c decides that.  Then it checks that the other timer has expired
+ * in time.  If the other timer is late, its CPU may be stuck, and the other timer is armed on a
+ * third CPU, if there is one.  The watchdog fails only if the CPUs of both timers are stuck.  That
+ * happens if the second CPU gets stuck before its timer has found that the first CPU is stuck.
  *
  * The watchdog timers are on the timer wheel.  A CPU can arm a wheel timer on another CPU,
  * even on a sleeping one.  An hrtimer is armed on a chosen CPU only by code that runs on

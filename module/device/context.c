@@ -2,6 +2,7 @@
 /*
  * The life of a context, which is the state of one open of the device: open, the ioctls SETUP and
  * GROW, and the last close.  A slot is a timer in memory that the program and the kernel share.
+ * SETUP reads the offset of the caller's time namespace, by which context.h converts times.
  *
  * A run expires the due timers of a queue, usually in softirq.  The last close races with runs:
  *

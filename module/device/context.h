@@ -5,6 +5,9 @@
  * open() makes a context.  The ioctl SETUP sets it up, once, with a clock and a number of slots.
  * A slot is a timer in memory that the program and the kernel share.  A page of slots gets its
  * memory when one of its slots is first used (slot_page.c).
+ *
+ * Programs see the times of the time namespace in which SETUP was called.  module/core has those
+ * of the machine.  Functions below convert them.
  */
 #ifndef THEAP_CONTEXT_H
 #define THEAP_CONTEXT_H

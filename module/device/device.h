@@ -10,7 +10,7 @@
  *						eventfd to signal, steps of CLOCK_REALTIME
  *	uring_wait.c				WAIT requests of io_uring, until they complete or
  *						are canceled
- *	context.c				a context, from open to release
+ *	context.c				a context, from open to release; time namespaces
  *	user_word.h slot.c			atomic operations on words of a slot, the protocol
  *						of a slot: start, stop, kick, check, expiry
  *	slot_event.c slot_page.c		take the event of a slot for a reader, the memory

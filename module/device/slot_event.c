@@ -9,8 +9,9 @@
  *
  * A reader claims a timer only to kick the slot, which makes the kernel check it at once.  While it
  * takes the event, checks and calls may change the slot.  slot.c explains why an event does not mix
- * the fields and counts of two starts.  While an event of a periodic slot is unread, the slot backs
- * off: the kernel checks it less often.  The reader of the event ends the back-off (slot.c).
+ * the fields and counts of two starts, and how a stop discards expirations.  While an event of a
+ * periodic slot is unread, the slot backs off: the kernel checks it less often.  The reader of the
+ * event ends the back-off (slot.c).
  */
 #include <linux/sched.h>
 

@@ -11,9 +11,10 @@
  * counts some resources of each user itself (ucounts), but a module cannot add a resource to them.
  *
  * CPU time.  Each user has an account (core/account.h): its own queues of timers, and a limit of
- * the CPU time that these timers use on each CPU.  The account stays for ten seconds after the
- * user's last close.  So a program that closes and opens the device does not reset the CPU time
- * that it has used.  The queues of the account need not be allocated again, either.
+ * the CPU time that these timers use on each CPU (core/budget.c).  The account stays for ten
+ * seconds after the user's last close.  So a program that closes and opens the device does not
+ * reset the CPU time that it has used.  The queues of the account need not be allocated again,
+ * either.
  */
 #include <linux/cred.h>
 #include <linux/err.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1
 /*
- * Events: wait for them, sort them, and call a function for each of them.
+ * Events: wait for them, sort them, and call a function for each of them.  timerheap_next() in
+ * timerheap.h takes an event from the ring.
  */
 #include <errno.h>
 
