@@ -75,7 +75,7 @@ static void restore_event(struct timerheap *th)
 	uint32_t head = __atomic_load_n(&ring->head, __ATOMIC_RELAXED), tail;
 	uint32_t number = __atomic_load_n(&ring->slots[(head - 1) & th->mask], __ATOMIC_RELAXED);
 
-	/* The number is not that of a slot, or its event was taken. */
+	/* The number is not that of a slot, or the slot has no event. */
 	if (number >= timerheap_slots(th) ||
 	    !__atomic_load_n(&th->slots[number].expirations, __ATOMIC_SEQ_CST))
 		return;

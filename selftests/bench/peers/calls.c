@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Count the system calls of a program that uses timers, by wrappers of the functions of libc
- * that make the calls.  Calls that delete a timer, such as close(), are not counted.  Exception:
- * each epoll_ctl() is counted, even if it removes a descriptor.
+ * Count the system calls by which a program uses timers, by wrappers of 12 functions of libc.
+ * Calls that delete a timer, such as close(), and calls such as usleep() are not counted.
+ * Exception: each epoll_ctl() is counted, even if it removes a descriptor.
  *
  * With --wrap, the linker makes the whole program call these wrappers, libraries included.
  * The wrappers miss io_uring_enter(), which liburing calls without libc.  uring.c counts

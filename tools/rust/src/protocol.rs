@@ -215,7 +215,7 @@ impl Library {
     ///
     /// In a check, the kernel reads the slot's `deadline`, and may add an expiration.  `queued` is
     /// CHECKING until the end of the check.  So if this function reads CHECKING, the C library
-    /// makes a KICK, which waits for the end of the check.  A value older than CHECKING would hide
+    /// waits for the end of the check, by a KICK.  A value older than CHECKING would hide
     /// a check that has read the former deadline.  This function reads no older value:
     ///
     ///  - After a stop: the caller has stored 0 in `deadline` before this function reads `queued`.
