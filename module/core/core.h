@@ -17,11 +17,12 @@
  *	owner.c					what the holder of a queue's lock does to
  *						the timers of the queue
  *	cpus.c queues.c				isolated CPUs, the queues of all accounts
- *	room.c					room in the heaps of queues
+ *	room.c					memory of the heaps: reserve, grow, trim
  *	budget.c				the CPU time that runs may use
  *	arm.c					the hrtimer of a queue, notifications,
  *						throttling of a queue
- *	timer.c					start, stop and modify, from any CPU
+ *	timer.c					start, stop and modify, from any CPU; the
+ *						inbox of timers moved earlier
  *	run.c					the expiry run
  *	manual.c				manual clocks
  *	steal.c watchdog.c			queues whose CPU is stuck

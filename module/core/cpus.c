@@ -4,9 +4,9 @@
  *
  * Isolated and nohz_full CPUs should not be interrupted.  A timer that such a CPU starts goes to
  * the queue of a housekeeping CPU, unless the program has asked for a certain CPU.  The
- * housekeeping CPU is on the same NUMA node if possible.  theap_housekeeping_update() chooses it
- * for each isolated CPU, and a start only reads the choice.  If the choice changes, hotplug.c hands
- * queues over to other CPUs.
+ * housekeeping CPU is on the same NUMA node if possible.  theap_housekeeping_update() reads from
+ * the kernel which CPUs are isolated, and chooses it for each of them.  A start only reads the
+ * choice.  If the choice changes, hotplug.c hands queues over to other CPUs.
  */
 #include <linux/cpumask.h>
 #include <linux/jiffies.h>

@@ -14,6 +14,9 @@
  *
  * A bucket, a group of timers that share a heap entry, has two positions reserved (bucket.h).
  *
+ * If a queue needs much less memory than it has, theap_queue_trim_later() begins a work item, which
+ * frees segments and spare buckets.
+ *
  * Why a timer with a reservation always finds a free position.  A heap has c positions for entries
  * and list nodes, which link the timers of buckets.  Let there be
  *

@@ -12,7 +12,8 @@
  *						are canceled
  *	context.c				a context, from open to release; time namespaces
  *	user_word.h slot.c			atomic operations on words of a slot, the protocol
- *						of a slot: start, stop, kick, check, expiry
+ *						of a slot: start, stop, kick, check, expiry; a
+ *						stop discards unread events; back-off
  *	slot_event.c slot_page.c		take the event of a slot for a reader, the memory
  *						of slots
  *	read.c					wait for events and read them

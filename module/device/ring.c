@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The event ring: allocate, grow and free the ring, add slot numbers, remove slot numbers.  ring.h
- * explains the ring, from which a program takes events without a system call.
+ * explains the ring, from which a program takes events without a system call, and draws how GROW
+ * copies it (theap_ring_grow()).
  *
  * The ring is an array of single pages, not one area of vmalloc().  After vfree() all CPUs must
  * flush the area from their TLBs.  The kernel collects such areas up to a limit: 32 MB, or more

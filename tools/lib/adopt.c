@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1
 /*
- * A successor opens the context of a program that was killed, its predecessor.  A context is timers
- * in shared memory: a slot for each, and a ring with the numbers of the slots that have expired.
+ * Adopt a context: a successor opens the context of a program that was killed, its predecessor.  A
+ * context is timers in shared memory: a slot for each, and a ring with the numbers of the slots
+ * that have expired.
  *
  * The predecessor may have been killed between any two instructions of the library.  The successor
  * finishes in shared memory what the predecessor was doing:
